@@ -1,0 +1,34 @@
+# Everything happens in .venv. `make demo` and `make test` need only Python >= 3.11 and make.
+PYTHON ?= python3
+PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary -c constraints.txt
+
+.PHONY: demo test lint types unit clean
+
+demo: .venv/ready-demo
+	.venv/bin/oneof demo
+
+test: lint types unit
+
+lint: .venv/ready-dev
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+types: .venv/ready-dev
+	.venv/bin/mypy
+
+unit: .venv/ready-dev
+	.venv/bin/pytest -n 2
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/ready-demo: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) -e '.[report]'
+	@touch $@
+
+.venv/ready-dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) -e '.[dev]'
+	@touch $@ .venv/ready-demo
+
+clean:
+	rm -rf .venv demo runs .pytest_cache .mypy_cache .ruff_cache

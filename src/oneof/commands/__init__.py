@@ -1,0 +1,1 @@
+"""The commands of the `oneof` program: one dataclass each, `run()` does the work."""
