@@ -109,7 +109,8 @@ class Candidates:
                 if label not in column:
                     raise CandidateError(
                         f"row {i} names an unknown class.\n  {source}[{i}] = {_short(row)}, "
-                        f"but {label!r} is not one of {_short(names)}.\n  Correct the label or add the class to `classes`."
+                        f"but {label!r} is not one of {_short(names)}.\n"
+                        "  Correct the label or add the class to `classes`."
                     )
                 mask[i, column[label]] = True
         return cls(mask, names, **more)

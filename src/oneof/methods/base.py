@@ -1,0 +1,249 @@
+"""What a method is: a frozen dataclass of hyper-parameters and a few hooks that the loop calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from oneof.methods.state import RowState, State
+from oneof.methods.targets import candidate_softmax
+
+__all__ = [
+    "Batch",
+    "CleanBatch",
+    "Method",
+    "MethodInfo",
+    "Restart",
+    "RowState",
+    "State",
+    "StepInfo",
+    "Task",
+    "hyper",
+    "list_methods",
+    "make_method",
+    "register",
+]
+
+
+@dataclass(slots=True)
+class CleanBatch:
+    """Rows with trusted labels. `mask` marks the one right label, or a set where only sets are known."""
+
+    x: Tensor
+    mask: Tensor
+
+
+@dataclass(slots=True)
+class Batch:
+    """One mini-batch, by name.
+
+    `views` holds the *distinct* inputs the method asked for, in its order; on tables there is one,
+    the row itself, and `view(role)` gives it for every role.
+    """
+
+    index: Tensor
+    views: tuple[Tensor, ...]
+    candidates: Tensor
+    roles: tuple[str, ...] = ("plain",)
+    clean: CleanBatch | None = None
+
+    def view(self, role: str) -> Tensor:
+        """The input in a role: `plain`, `weak`, `strong`, `strong2`."""
+        return self.views[self.roles.index(role)] if len(self.views) > 1 else self.views[0]
+
+
+@dataclass(slots=True)
+class StepInfo:
+    """Where training stands. `generator` is the source of randomness on the training device."""
+
+    epoch: int
+    step: int
+    epochs: int
+    steps_per_epoch: int
+    lr: float
+    generator: torch.Generator
+
+
+@dataclass
+class Task:
+    """What a method is told about the fit it takes part in."""
+
+    net: nn.Module
+    candidates: Tensor
+    """Boolean (n, c), on the training device."""
+    example: Tensor
+    """A few inputs, to find out shapes."""
+    device: torch.device
+    dtype: torch.dtype
+    epochs: int
+    batch_size: int
+    steps_per_epoch: int
+    lr: float
+    has_clean: bool = False
+    truth: Tensor | None = None
+    """True labels (−1 unknown): for the supervised oracle and for reports only."""
+    row_pass: Callable[[Callable[[Tensor], Tensor], str], Tensor] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.candidates.shape[0]
+
+    @property
+    def n_classes(self) -> int:
+        return self.candidates.shape[1]
+
+    def each_row(self, function: Callable[[Tensor], Tensor], view: str = "plain") -> Tensor:
+        """`function` of every row, in row order: evaluation mode, no gradient, no augmentation."""
+        assert self.row_pass is not None, "each_row is there once training has begun"
+        return self.row_pass(function, view)
+
+
+class Restart:
+    """Returned by `end_epoch`: parameter groups are read again and the main optimiser is new."""
+
+
+class Method:
+    """Base of all methods. A method holds hyper-parameters, never state.
+
+    Subclasses are frozen dataclasses that override `loss` and, where they need it, other hooks.
+    """
+
+    info: ClassVar[MethodInfo]
+    views: ClassVar[tuple[str, ...]] = ("weak", "strong")
+    """Inputs the method asks for, by role."""
+    watched: ClassVar[tuple[str, ...]] = ("target",)
+    """Row tables that hold pseudo-labels; their accuracy is logged each epoch."""
+    learns_from_clean: ClassVar[bool] = False
+    """Whether `batch.clean` is wanted."""
+
+    def setup(self, task: Task) -> State:
+        """Everything this fit needs beyond the hyper-parameters."""
+        return State(task.net)
+
+    def param_groups(self, state: State) -> list[dict[str, Any]]:
+        """Parameter groups of the main optimiser: by default all that no own optimiser moves."""
+        own = state.own_parameters()
+        return [{"params": [p for p in state.parameters() if p.requires_grad and p not in own]}]
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        """One value per row, or a 0-d tensor where the paper's loss is no mean over rows."""
+        raise TypeError(f"{type(self).__name__} does not define a loss")
+
+    def after_step(self, state: State, batch: Batch, step: StepInfo) -> None:
+        """Called after the optimiser's step."""
+
+    def end_epoch(self, state: State, task: Task, step: StepInfo) -> Restart | None:
+        """Called after each epoch, and once before the first (epoch −1)."""
+
+    def clean_rows(self, batch_size: int) -> int:
+        """How many clean rows a step takes, where the method learns from them."""
+        return batch_size
+
+    def predictors(self, state: State) -> tuple[nn.Module, ...]:
+        """The nets that make the prediction: the mean of their logits."""
+        return (state.net,)
+
+    def logits(self, state: State, x: Tensor) -> Tensor:
+        """What prediction, evaluation, export and the clean term use."""
+        nets = self.predictors(state)
+        if len(nets) == 1:
+            return nets[0](x)
+        return torch.stack([net(x) for net in nets]).mean(dim=0)
+
+    def pseudo_labels(self, state: State, task: Task) -> Tensor:
+        """(n, c): the disambiguated training set; the stored rows, or an epoch pass where there are none."""
+        if self.watched and self.watched[-1] in state.rows:
+            return state.rows[self.watched[-1]]
+        logits = task.each_row(lambda x: self.logits(state, x))
+        return candidate_softmax(logits, task.candidates)
+
+    def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
+        """Facts for the epoch's log: accuracy of every watched table where the truth is known."""
+        if truth is None:
+            return {}
+        known = truth >= 0
+        return {
+            f"{name}_accuracy": (state.rows[name].argmax(dim=1) == truth)[known].float().mean()
+            for name in self.watched
+            if name in state.rows
+        }
+
+    def params(self) -> dict[str, Any]:
+        """Hyper-parameters by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What `oneof methods` shows of a method."""
+
+    name: str
+    year: int
+    venue: str
+    cls: type[Method]
+    forwards: float
+    backwards: float
+    note: str = ""
+
+    @property
+    def summary(self) -> str:
+        return (self.cls.__doc__ or "").strip().splitlines()[0]
+
+
+_METHODS: dict[str, MethodInfo] = {}
+
+M = TypeVar("M", bound=type[Method])
+
+
+def register(
+    name: str, *, year: int, venue: str, forwards: float, backwards: float, note: str = ""
+) -> Callable[[M], M]:
+    """Give a method its name. `forwards` and `backwards` are its cost per step and row, one view."""
+
+    def add(cls: M) -> M:
+        if name in _METHODS and _METHODS[name].cls is not cls:
+            raise ValueError(f"two methods are called {name!r}: {_METHODS[name].cls} and {cls}")
+        cls.info = _METHODS[name] = MethodInfo(name, year, venue, cls, forwards, backwards, note)
+        return cls
+
+    return add
+
+
+def list_methods() -> list[MethodInfo]:
+    """All registered methods, by name."""
+    return [_METHODS[name] for name in sorted(_METHODS)]
+
+
+def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Method:
+    """A method from its name and hyper-parameters, with an error that lists what there is."""
+    if isinstance(name, Method):
+        return dataclasses.replace(name, **(params or {}))  # type: ignore[type-var]
+    if name not in _METHODS:
+        raise ValueError(f"there is no method {name!r}; there are {', '.join(sorted(_METHODS))}.")
+    cls = _METHODS[name].cls
+    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    unknown = sorted(set(params or {}) - known)
+    if unknown:
+        raise ValueError(f"{name} has no hyper-parameter {unknown[0]!r}; it has {', '.join(sorted(known))}.")
+    return cls(**(params or {}))
+
+
+def hyper(
+    default: Any,
+    *,
+    text: str,
+    low: float | None = None,
+    high: float | None = None,
+    log: bool = False,
+    choices: tuple[Any, ...] | None = None,
+) -> Any:
+    """A hyper-parameter: default, search range and one line of meaning side by side."""
+    return dataclasses.field(
+        default=default,
+        metadata={"text": text, "low": low, "high": high, "log": log, "choices": choices},
+    )

@@ -1,0 +1,42 @@
+"""The two ends of every comparison: no disambiguation at all, and the true labels."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oneof.methods.base import Batch, Method, State, StepInfo, Task, register
+from oneof.methods.losses import mean_cross_entropy
+from oneof.methods.targets import uniform
+
+
+@register("average", year=2011, venue="baseline", forwards=1, backwards=1)
+@dataclass(frozen=True)
+class Average(Method):
+    """Every candidate is equally right, for ever: cross-entropy against 1/|S|."""
+
+    watched = ()
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        logits = [state.net(view) for view in batch.views]
+        return mean_cross_entropy(logits, uniform(batch.candidates, like=logits[0]))
+
+
+@register("oracle", year=0, venue="reference", forwards=1, backwards=1)
+@dataclass(frozen=True)
+class Oracle(Method):
+    """Supervised training on the hidden true labels: what disambiguation could reach at best."""
+
+    def setup(self, task: Task) -> State:
+        if task.truth is None or bool((task.truth < 0).any()):
+            raise ValueError(
+                "the oracle needs the true label of every training row; these candidates lack it"
+            )
+        state = State(task.net)
+        one_hot = torch.nn.functional.one_hot(task.truth, task.n_classes)
+        state.rows.add("target", one_hot.to(task.dtype))
+        return state
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        target = state.rows.take(batch.index, "target")
+        return mean_cross_entropy([state.net(view) for view in batch.views], target)

@@ -1,0 +1,20 @@
+"""The training loop and what belongs to it."""
+
+from oneof.training.clean import CleanRows, find_clean_rows
+from oneof.training.loop import Trained, TrainingError, train
+from oneof.training.progress import Silent, default_progress
+from oneof.training.recipe import Recipe
+from oneof.training.run import Run, RunError
+
+__all__ = [
+    "CleanRows",
+    "Recipe",
+    "Run",
+    "RunError",
+    "Silent",
+    "Trained",
+    "TrainingError",
+    "default_progress",
+    "find_clean_rows",
+    "train",
+]

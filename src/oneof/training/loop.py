@@ -1,0 +1,380 @@
+"""The one training loop: any method, any net, CPU or GPU."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+import oneof
+from oneof.candidates import Candidates
+from oneof.methods.base import Batch, CleanBatch, Method, Restart, State, StepInfo, Task
+from oneof.methods.losses import set_loss
+from oneof.nets import evaluation_mode
+from oneof.training.checkpoint import generator_states, restore_generators
+from oneof.training.clean import CleanRows
+from oneof.training.progress import Progress, Silent
+from oneof.training.recipe import SCHEDULES, Recipe, choose_device, make_optimiser
+from oneof.training.run import Run
+from oneof.training.sources import EVALUATION_BATCH, Rows, as_input, make_rows
+from oneof.training.stopping import EarlyStopping, finish_epoch_on_interrupt
+from oneof.views import RowItself, Views
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on. The message says where it stood and what to try."""
+
+
+@dataclass
+class Trained:
+    """The result of a fit."""
+
+    method: Method
+    state: State
+    history: list[dict[str, Any]]
+    """One row per epoch, as in `metrics.jsonl`."""
+    pseudo_labels: np.ndarray
+    """(n, c): the disambiguated training set, at the last epoch."""
+    best_epoch: int
+    """Epoch whose weights are kept."""
+    seconds: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def train(
+    method: Method,
+    net: nn.Module | Callable[[], nn.Module],
+    x: Any,
+    candidates: Candidates,
+    *,
+    recipe: Recipe | None = None,
+    clean: CleanRows | None = None,
+    selection: CleanRows | None = None,
+    test: tuple[Any, Any] | None = None,
+    views: Views | None = None,
+    run: Run | None = None,
+    progress: Progress | None = None,
+    title: str = "",
+) -> Trained:
+    """Train a net with a method on rows that carry candidate labels.
+
+    Parameters
+    ----------
+    method : Method
+        See `oneof.list_methods`.
+    net : nn.Module or function that makes one
+        With `features` and `head` (see `oneof.nets.as_net`). A function is called after seeding,
+        so that the initial weights follow from the recipe's seed.
+    x : array, tensor or Dataset
+        Inputs of the training rows. A `Dataset` is loaded batch by batch.
+    candidates : Candidates
+        One set per row.
+    recipe : Recipe
+        Optimiser, schedule, stopping, seed, device.
+    clean : CleanRows, optional
+        Trusted rows, for methods that learn from them and for the recipe's clean term.
+    selection : CleanRows, optional
+        Rows to select the epoch by; default: the clean rows.
+    test : (x, labels), optional
+        Rows whose accuracy is logged each epoch, for learning curves. Never used to decide anything.
+    run : Run, optional
+        Folder for metrics and checkpoints; an interrupted run continues from it.
+    """
+    recipe = recipe or Recipe()
+    recipe.check()
+    device = choose_device(recipe.device)
+    progress = progress or Silent()
+    with seeded(recipe.seed, device):
+        fit = Fit(method, net, x, candidates, recipe, clean, selection, test, views or RowItself(), device)
+        checkpoint = run.start(fit.config()) if run else None
+        if checkpoint:
+            fit.load_state_dict(checkpoint)
+        else:
+            fit.end_epoch()  # epoch −1: before any step
+            fit.step.epoch = 0
+        progress.start(title or method.info.name, recipe.epochs, fit.step.epoch)
+        began = time.perf_counter()
+        with finish_epoch_on_interrupt(active=run is not None) as interrupt:
+            while not fit.finished:
+                row = fit.run_epoch()
+                progress.epoch(row)
+                if run:
+                    run.log(row)
+                    if fit.finished or interrupt.pressed or fit.step.epoch % recipe.checkpoint_every == 0:
+                        run.save(fit.state_dict())
+                if interrupt.pressed and not fit.finished:
+                    assert run is not None
+                    raise KeyboardInterrupt(
+                        f"stopped after epoch {fit.step.epoch}; continue from {run.folder}"
+                    )
+        progress.finish()
+        trained = fit.result(seconds=time.perf_counter() - began)
+        if run and not run.done:
+            run.finish({"epochs": fit.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
+        return trained
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Torch's default generators seeded inside, the caller's state back afterwards."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+class Fit:
+    """One training in progress. Whatever it holds that changes is in `state_dict`."""
+
+    def __init__(
+        self,
+        method: Method,
+        net: nn.Module | Callable[[], nn.Module],
+        x: Any,
+        candidates: Candidates,
+        recipe: Recipe,
+        clean: CleanRows | None,
+        selection: CleanRows | None,
+        test: tuple[Any, Any] | None,
+        views: Views,
+        device: torch.device,
+    ) -> None:
+        self.method, self.recipe, self.views, self.device = method, recipe, views, device
+        self.candidate_sets, self.clean_rows = candidates, clean
+        net = (net if isinstance(net, nn.Module) else net()).to(device)
+        self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
+        self.rows: Rows = make_rows(x, device, self.dtype, recipe.workers)
+        if len(self.rows) != len(candidates):
+            raise ValueError(f"there are {len(self.rows)} inputs but {len(candidates)} candidate sets")
+        n = len(candidates)
+        self.batch_size = recipe.rows_per_step(n)
+        steps = n // self.batch_size
+        self.candidates = torch.as_tensor(candidates.mask.copy()).to(device)
+        self.truth = None if candidates.truth is None else torch.as_tensor(candidates.truth.copy()).to(device)
+        self.clean = self._on_device(clean)
+        self.selection = self._on_device(selection) if selection is not None else self.clean
+        self.test = None if test is None else (as_input(test[0], self.dtype).to(device), test[1])
+
+        # the order of rows is drawn on the CPU, so that it is the same on every device
+        self.order = torch.Generator().manual_seed(recipe.seed)
+        generator = torch.Generator(device).manual_seed(recipe.seed + 1)
+        self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
+        example = next(self.rows.batches(torch.arange(min(n, 2)), 2))[1]
+        self.task = Task(
+            net=net,
+            candidates=self.candidates,
+            example=views.plain(example),
+            device=device,
+            dtype=self.dtype,
+            epochs=recipe.epochs,
+            batch_size=self.batch_size,
+            steps_per_epoch=steps,
+            lr=recipe.lr,
+            has_clean=self.clean is not None,
+            truth=self.truth,
+            row_pass=self.each_row,
+        )
+        self.state = method.setup(self.task).to(device)
+        self.optimiser = self._main_optimiser()
+        self.stopping = EarlyStopping(recipe.patience)
+        self.best: dict[str, Tensor] | None = None
+        self.history: list[dict[str, Any]] = []
+        self.state.train()
+
+    # ---- one epoch ----------------------------------------------------------------------------
+
+    def run_epoch(self) -> dict[str, Any]:
+        """Train on every row once (a random remainder smaller than a batch is left out) and evaluate."""
+        method, state, step, recipe = self.method, self.state, self.step, self.recipe
+        order = torch.randperm(len(self.rows), generator=self.order)[: step.steps_per_epoch * self.batch_size]
+        meta_rows = self._clean_batches(method.clean_rows(self.batch_size) if method.learns_from_clean else 0)
+        loss_rows = self._clean_batches(recipe.clean_batch if recipe.clean_weight else 0)
+        total = torch.zeros((), device=self.device, dtype=self.dtype)
+
+        for index, x in self.rows.batches(order, self.batch_size):
+            step.lr = self._set_lr()
+            batch = Batch(
+                index,
+                self.views.train(x, method.views, step.generator),
+                self.candidates.index_select(0, index),
+                method.views,
+                next(meta_rows),
+            )
+            loss = method.loss(state, batch, step).mean()
+            trusted = next(loss_rows)
+            if trusted is not None:
+                # equal information: the same clean rows, for any method, in the real step only
+                clean_loss = set_loss(method.logits(state, trusted.x), trusted.mask).mean()
+                loss = loss + recipe.clean_weight * clean_loss
+            self.optimiser.zero_grad()
+            loss.backward()
+            self.optimiser.step()
+            method.after_step(state, batch, step)
+            total += loss.detach()
+            step.step += 1
+
+        row = self._log(float(total) / step.steps_per_epoch)
+        self.end_epoch()
+        step.epoch += 1
+        return row
+
+    def end_epoch(self) -> None:
+        if isinstance(self.method.end_epoch(self.state, self.task, self.step), Restart):
+            self.optimiser = self._main_optimiser()
+
+    def _log(self, loss: float) -> dict[str, Any]:
+        epoch = self.step.epoch
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss of {self.method.info.name} is {loss} in epoch {epoch + 1}, "
+                f"at learning rate {self.step.lr:g}.\n"
+                "  Lower the learning rate, or scale the inputs."
+            )
+        row: dict[str, Any] = {"epoch": epoch, "loss": loss, "lr": self.step.lr}
+        row |= {name: float(value) for name, value in self.method.report(self.state, self.truth).items()}
+        if self.selection is not None:
+            row["selection"] = self._accuracy(self.selection.x, self.selection.mask)
+            if self.stopping.improved(row["selection"], epoch) and self.recipe.keeps_best:
+                self.best = {name: value.clone() for name, value in self._predictor_state().items()}
+        if self.test is not None:
+            row["test"] = self._test_accuracy(*self.test)
+        self.history.append(row)
+        return row
+
+    @property
+    def finished(self) -> bool:
+        epoch = self.step.epoch
+        return epoch >= self.recipe.epochs or (
+            self.selection is not None and self.stopping.exhausted(epoch - 1) and epoch > 0
+        )
+
+    def _set_lr(self) -> float:
+        done = self.step.step / max(1, self.recipe.epochs * self.step.steps_per_epoch)
+        factor = SCHEDULES[self.recipe.schedule](done, self.recipe)
+        for group, base in zip(self.optimiser.param_groups, self.base_lrs):
+            group["lr"] = base * factor
+        return self.recipe.lr * factor
+
+    def _main_optimiser(self) -> Optimizer:
+        recipe = self.recipe
+        optimiser = make_optimiser(
+            recipe.optimiser,
+            self.method.param_groups(self.state),
+            recipe.lr,
+            recipe.weight_decay,
+            recipe.momentum,
+        )
+        self.base_lrs = [group["lr"] for group in optimiser.param_groups]
+        return optimiser
+
+    # ---- clean rows ---------------------------------------------------------------------------
+
+    def _on_device(self, rows: CleanRows | None) -> CleanBatch | None:
+        if rows is None or not len(rows):
+            return None
+        x = as_input(rows.x, self.dtype).to(self.device)
+        return CleanBatch(self.views.plain(x), torch.as_tensor(rows.mask.copy()).to(self.device))
+
+    def _clean_batches(self, size: int) -> Iterator[CleanBatch | None]:
+        """A mini-batch of clean rows for every step: all of them if they are few, else a random part."""
+        clean = self.clean
+        for _ in range(self.step.steps_per_epoch):
+            if not size or clean is None:
+                yield None
+            elif len(clean.x) <= size:
+                yield clean
+            else:
+                index = torch.randint(len(clean.x), (size,), generator=self.order).to(self.device)
+                yield CleanBatch(clean.x.index_select(0, index), clean.mask.index_select(0, index))
+
+    # ---- evaluation ---------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def each_row(self, function: Callable[[Tensor], Tensor], view: str = "plain") -> Tensor:
+        with evaluation_mode(self.state):
+            order = torch.arange(len(self.rows))
+            return torch.cat(
+                [function(self.views.plain(x)) for _, x in self.rows.batches(order, EVALUATION_BATCH)]
+            )
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits of inputs that are already on the device."""
+        with evaluation_mode(self.state):
+            return torch.cat([self.method.logits(self.state, part) for part in x.split(EVALUATION_BATCH)])
+
+    def _accuracy(self, x: Tensor, mask: Tensor) -> float:
+        """How often the prediction is in the mask: accuracy for single labels, covering rate for sets."""
+        return float(mask.gather(1, self.predict(x).argmax(dim=1, keepdim=True)).float().mean())
+
+    def _test_accuracy(self, x: Tensor, labels: Any) -> float:
+        return float(np.mean(self.predict(self.views.plain(x)).argmax(dim=1).cpu().numpy() == labels))
+
+    def _predictor_state(self) -> dict[str, Tensor]:
+        nets = self.method.predictors(self.state)
+        return {
+            f"{i}.{name}": value for i, net in enumerate(nets) for name, value in net.state_dict().items()
+        }
+
+    # ---- the whole fit ------------------------------------------------------------------------
+
+    def result(self, seconds: float) -> Trained:
+        pseudo_labels = self.method.pseudo_labels(self.state, self.task).cpu().numpy().copy()
+        best_epoch = self.step.epoch - 1
+        if self.best is not None:
+            best_epoch = self.stopping.best_epoch
+            for i, net in enumerate(self.method.predictors(self.state)):
+                prefix = f"{i}."
+                net.load_state_dict(
+                    {k.removeprefix(prefix): v for k, v in self.best.items() if k.startswith(prefix)}
+                )
+        self.state.eval()
+        clean = self.clean_rows
+        facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
+        return Trained(self.method, self.state, self.history, pseudo_labels, best_epoch, seconds, facts)
+
+    def config(self) -> dict[str, Any]:
+        """What makes this fit the fit it is; a run folder refuses to continue with another one."""
+        recipe = asdict(self.recipe)
+        for name in ("device", "workers", "checkpoint_every"):  # where and how safely, not what
+            recipe.pop(name)
+        return {
+            "method": {"name": self.method.info.name, **self.method.params()},
+            "recipe": recipe,
+            "net": str(self.task.net),
+            "candidates": {"rows": len(self.candidate_sets), "hash": self.candidate_sets.hash},
+            "clean": None if self.clean_rows is None else [len(self.clean_rows), self.clean_rows.source],
+            "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "epoch": self.step.epoch,
+            "step": self.step.step,
+            "state": self.state.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "own_optimisers": {name: o.state_dict() for name, o in self.state.optimisers.items()},
+            "stopping": self.stopping.state_dict(),
+            "best": self.best,
+            "history": self.history,
+            "generators": generator_states(self.device, order=self.order, step=self.step.generator),
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        self.step.epoch, self.step.step = saved["epoch"], saved["step"]
+        self.state.load_state_dict(saved["state"])
+        self.optimiser = self._main_optimiser()  # groups may depend on the state just loaded
+        self.optimiser.load_state_dict(saved["optimiser"])
+        for name, optimiser in self.state.optimisers.items():
+            optimiser.load_state_dict(saved["own_optimisers"][name])
+        self.stopping.load_state_dict(saved["stopping"])
+        self.best = saved["best"] and {name: value.to(self.device) for name, value in saved["best"].items()}
+        self.history = saved["history"]
+        restore_generators(saved["generators"], self.device, order=self.order, step=self.step.generator)

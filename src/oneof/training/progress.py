@@ -1,0 +1,114 @@
+"""Progress: a bar in a terminal, a few plain lines elsewhere, nothing where nobody asked."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+
+class Progress(Protocol):
+    """What the loop reports to."""
+
+    def start(self, title: str, epochs: int, done: int) -> None: ...
+
+    def epoch(self, row: dict[str, Any]) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class Silent:
+    def start(self, title: str, epochs: int, done: int) -> None:
+        pass
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+class PlainLines:
+    """About ten lines for a whole training; for log files and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, prefix: str = "") -> None:
+        self.stream = stream or sys.stderr
+        self.prefix = prefix
+
+    def start(self, title: str, epochs: int, done: int) -> None:
+        self.title, self.epochs = f"{self.prefix}{title}", epochs
+        self.every = max(1, epochs // 10)
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        number = row["epoch"] + 1
+        if number % self.every == 0 or number == self.epochs:
+            print(f"{self.title}  {number}/{self.epochs}  {facts(row)}", file=self.stream, flush=True)
+
+    def finish(self) -> None:
+        pass
+
+
+class Bar:
+    """A rich progress bar, one task per training; use as a context manager to show several."""
+
+    def __init__(self, prefix: str = "") -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        self.prefix = prefix
+        self.bars = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[facts]}"),
+            TimeElapsedColumn(),
+        )
+        self.nested = False
+
+    def __enter__(self) -> Bar:
+        self.bars.start()
+        self.nested = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
+
+    def start(self, title: str, epochs: int, done: int) -> None:
+        if not self.nested:
+            self.bars.start()
+        self.task = self.bars.add_task(f"{self.prefix}{title}", total=epochs, completed=done, facts="")
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        self.bars.update(self.task, completed=row["epoch"] + 1, facts=facts(row))
+
+    def finish(self) -> None:
+        self.bars.stop_task(self.task)
+        if not self.nested:
+            self.bars.stop()
+
+
+SHOWN = {
+    "q_accuracy": "pseudo-labels",
+    "target_accuracy": "pseudo-labels",
+    "selection": "clean",
+    "test": "test",
+}
+
+
+def facts(row: dict[str, Any]) -> str:
+    """The numbers of an epoch worth a glance."""
+    parts = [f"loss {row['loss']:.3f}"]
+    parts += [f"{text} {row[name]:.1%}" for name, text in SHOWN.items() if row.get(name) is not None]
+    return "  ".join(parts)
+
+
+def default_progress(prefix: str = "") -> Progress:
+    """A bar in a terminal where rich is installed, plain lines otherwise."""
+    if sys.stderr.isatty():
+        try:
+            return Bar(prefix)
+        except ImportError:
+            pass
+    return PlainLines(prefix=prefix)

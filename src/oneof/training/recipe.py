@@ -1,0 +1,121 @@
+"""How to train: everything about the loop that is not about the method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Optimiser, schedule, length, stopping and seeds of one training."""
+
+    epochs: int = 100
+    batch_size: int | None = None
+    """Rows per step; None: an eighth of the rows, at least 16 and at most 256."""
+    optimiser: Literal["sgd", "adam", "adamw"] = "adam"
+    lr: float = 1e-2
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "cosine", "one-cycle", "multi-step"] = "one-cycle"
+    milestones: tuple[float, ...] = (0.5, 0.75)
+    """Multi-step: parts of the training after which the learning rate falls to a tenth."""
+    patience: int | None = None
+    """Stop when the accuracy on the selection rows has not improved for so many epochs; None: never."""
+    select: Literal["best", "last"] | None = None
+    """Which epoch's weights to keep; None: the best where there is a patience, else the last."""
+    clean_weight: float = 0.0
+    """Weight of cross-entropy on the clean rows, added to any method's loss (equal information)."""
+    clean_batch: int = 64
+    """Clean rows in that term per step."""
+    checkpoint_every: int = 10
+    """Epochs between checkpoints, where a run folder is given."""
+    seed: int = 0
+    device: str = "auto"
+    workers: int = 0
+    """Processes that load rows which do not fit the device."""
+
+    def rows_per_step(self, n_rows: int) -> int:
+        """The batch size for n rows: never more than there are."""
+        wanted = self.batch_size or min(256, max(16, n_rows // 8))
+        return min(wanted, n_rows)
+
+    @property
+    def keeps_best(self) -> bool:
+        return self.select == "best" or (self.select is None and self.patience is not None)
+
+    def check(self) -> None:
+        """Raise on values that cannot be meant."""
+        for name in ("epochs", "clean_batch", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1 (or None).")
+        for name in ("lr", "weight_decay", "momentum", "clean_weight"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value}; it must be a number of at least 0.")
+        _choice("optimiser", self.optimiser, ("sgd", "adam", "adamw"))
+        _choice("schedule", self.schedule, tuple(SCHEDULES))
+        _choice("select", self.select, (None, "best", "last"))
+
+
+def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}.")
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def make_optimiser(
+    kind: str, groups: Any, lr: float, weight_decay: float = 0.0, momentum: float = 0.9
+) -> Optimizer:
+    """SGD or Adam(W) with all parameters moved by one fused kernel."""
+    groups = list(groups)
+    first = groups[0]["params"][0] if isinstance(groups[0], dict) else groups[0]
+    fused = first.device.type in ("cpu", "cuda")
+    if kind == "sgd":
+        return SGD(groups, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=fused)
+    cls = {"adam": Adam, "adamw": AdamW}[kind]
+    return cls(groups, lr=lr, weight_decay=weight_decay, fused=fused)
+
+
+# A schedule is a pure function of how far training has come, in [0, 1): nothing to checkpoint.
+
+
+def _constant(done: float, recipe: Recipe) -> float:
+    return 1.0
+
+
+def _cosine(done: float, recipe: Recipe) -> float:
+    return 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _one_cycle(done: float, recipe: Recipe) -> float:
+    rise, start, end = 0.3, 1 / 25, 1 / 25e4
+    if done < rise:
+        return start + (1 - start) * 0.5 * (1 - math.cos(math.pi * done / rise))
+    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
+
+
+def _multi_step(done: float, recipe: Recipe) -> float:
+    return 0.1 ** sum(done >= milestone for milestone in recipe.milestones)
+
+
+SCHEDULES: dict[str, Callable[[float, Recipe], float]] = {
+    "constant": _constant,
+    "cosine": _cosine,
+    "one-cycle": _one_cycle,
+    "multi-step": _multi_step,
+}
