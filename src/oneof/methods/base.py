@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from oneof.methods.state import RowState, State
 from oneof.methods.targets import candidate_softmax
+from oneof.nets import Net
 
 __all__ = [
     "Batch",
@@ -73,7 +74,7 @@ class StepInfo:
 class Task:
     """What a method is told about the fit it takes part in."""
 
-    net: nn.Module
+    net: Net
     candidates: Tensor
     """Boolean (n, c), on the training device."""
     example: Tensor
@@ -118,8 +119,6 @@ class Method:
     """Inputs the method asks for, by role."""
     watched: ClassVar[tuple[str, ...]] = ("target",)
     """Row tables that hold pseudo-labels; their accuracy is logged each epoch."""
-    learns_from_clean: ClassVar[bool] = False
-    """Whether `batch.clean` is wanted."""
 
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""
@@ -141,8 +140,8 @@ class Method:
         """Called after each epoch, and once before the first (epoch −1)."""
 
     def clean_rows(self, batch_size: int) -> int:
-        """How many clean rows a step takes, where the method learns from them."""
-        return batch_size
+        """How many clean rows the method learns from in a step, as `batch.clean`; 0: none."""
+        return 0
 
     def predictors(self, state: State) -> tuple[nn.Module, ...]:
         """The nets that make the prediction: the mean of their logits."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+
+from oneof.nets import Net
 
 
 class RowState(nn.Module):
@@ -52,7 +54,7 @@ class State(nn.Module):
 
     Parameters
     ----------
-    net : nn.Module
+    net : Net
         The classifier.
     **parts
         Further modules, tensors (kept as buffers) and numbers (kept as 0-d buffers).
@@ -63,18 +65,25 @@ class State(nn.Module):
         Per-row tables.
     optimisers : dict of Optimizer
         Optimisers the method steps itself. Their parameters are left out of the main optimiser.
+    notes : dict
+        Constants that `setup` finds out; not saved, since `setup` finds them out again.
     """
 
-    def __init__(self, net: nn.Module, **parts: Any) -> None:
+    def __init__(self, net: Net, **parts: Any) -> None:
         super().__init__()
         self.net = net
         self.rows = RowState()
         self.optimisers: dict[str, Optimizer] = {}
+        self.notes: dict[str, Any] = {}
         for name, part in parts.items():
             if isinstance(part, nn.Module):
                 setattr(self, name, part)
             else:
                 self.register_buffer(name, torch.as_tensor(part).clone())
+
+    if TYPE_CHECKING:  # parts have the names and types their method gives them
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def own_parameters(self) -> set[Tensor]:
         """Parameters that the method's own optimisers move."""

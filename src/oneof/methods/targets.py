@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
@@ -20,4 +21,10 @@ def restrict(probabilities: Tensor, mask: Tensor) -> Tensor:
     """Renormalise each row to the labels in its mask; rows that lost all mass become uniform."""
     kept = probabilities * mask
     mass = kept.sum(dim=-1, keepdim=True)
-    return (kept / mass.clamp(min=1e-38)).where(mass > 0, uniform(mask, like=probabilities))
+    lost = mass < torch.finfo(mass.dtype).tiny  # below this, dividing by the mass is no longer exact
+    return torch.where(lost, uniform(mask, like=probabilities), kept / mass.masked_fill(lost, 1))
+
+
+def best_candidate(scores: Tensor, mask: Tensor) -> Tensor:
+    """The label with the largest score among the candidates; the first of equals."""
+    return scores.masked_fill(~mask, float("-inf")).argmax(dim=-1)

@@ -32,7 +32,7 @@ class Net(nn.Module):
         return self.head(self.features(x))
 
 
-def as_net(module: Any, example: Tensor | None = None) -> nn.Module:
+def as_net(module: Any, example: Tensor | None = None) -> Net:
     """A user's network as a pair of features and head.
 
     Accepted are a pair `(features, head)`, a module that has both as attributes, and any module
@@ -45,12 +45,12 @@ def as_net(module: Any, example: Tensor | None = None) -> nn.Module:
         raise TypeError(
             f"a net is an nn.Module or a pair (features, head), not {type(module).__name__}: {module!r}"
         )
-    made = copy.deepcopy(module)
+    made: Any = copy.deepcopy(module)
     expected = None if example is None else _quiet(made, made, example)
     if not (callable(getattr(made, "features", None)) and callable(getattr(made, "head", None))):
         made = _cut_last_linear(made)
     if example is not None:
-        got = _quiet(made, lambda x: made.head(made.features(x)), example)  # type: ignore[operator]
+        got = _quiet(made, lambda x: made.head(made.features(x)), example)
         if expected is None or expected.shape != got.shape or not torch.allclose(expected, got, atol=1e-5):
             raise TypeError(
                 f"{type(module).__name__}: head(features(x)) is not what the network returns, so its last "

@@ -18,11 +18,12 @@ import oneof
 from oneof.candidates import Candidates
 from oneof.methods.base import Batch, CleanBatch, Method, Restart, State, StepInfo, Task
 from oneof.methods.losses import set_loss
-from oneof.nets import evaluation_mode
+from oneof.nets import Net, as_net, evaluation_mode
+from oneof.optimisers import make_optimiser
 from oneof.training.checkpoint import generator_states, restore_generators
 from oneof.training.clean import CleanRows
 from oneof.training.progress import Progress, Silent
-from oneof.training.recipe import SCHEDULES, Recipe, choose_device, make_optimiser
+from oneof.training.recipe import SCHEDULES, Recipe, choose_device
 from oneof.training.run import Run
 from oneof.training.sources import EVALUATION_BATCH, Rows, as_input, make_rows
 from oneof.training.stopping import EarlyStopping, finish_epoch_on_interrupt
@@ -130,6 +131,12 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+def _made(net: nn.Module | Callable[[], nn.Module]) -> Net:
+    """The net to train: made now if a function was given, and seen as features and head."""
+    net = net if isinstance(net, nn.Module) else net()
+    return net if isinstance(net, Net) else as_net(net)
+
+
 class Fit:
     """One training in progress. Whatever it holds that changes is in `state_dict`."""
 
@@ -148,7 +155,7 @@ class Fit:
     ) -> None:
         self.method, self.recipe, self.views, self.device = method, recipe, views, device
         self.candidate_sets, self.clean_rows = candidates, clean
-        net = (net if isinstance(net, nn.Module) else net()).to(device)
+        net = _made(net).to(device)
         self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
         self.rows: Rows = make_rows(x, device, self.dtype, recipe.workers)
         if len(self.rows) != len(candidates):
@@ -162,8 +169,10 @@ class Fit:
         self.selection = self._on_device(selection) if selection is not None else self.clean
         self.test = None if test is None else (as_input(test[0], self.dtype).to(device), test[1])
 
-        # the order of rows is drawn on the CPU, so that it is the same on every device
+        # orders are drawn on the CPU, so that they are the same on every device; clean rows have their
+        # own generator, so that all methods see the training rows in the same order
         self.order = torch.Generator().manual_seed(recipe.seed)
+        self.clean_order = torch.Generator().manual_seed(recipe.seed + 2)
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
         example = next(self.rows.batches(torch.arange(min(n, 2)), 2))[1]
@@ -194,7 +203,7 @@ class Fit:
         """Train on every row once (a random remainder smaller than a batch is left out) and evaluate."""
         method, state, step, recipe = self.method, self.state, self.step, self.recipe
         order = torch.randperm(len(self.rows), generator=self.order)[: step.steps_per_epoch * self.batch_size]
-        meta_rows = self._clean_batches(method.clean_rows(self.batch_size) if method.learns_from_clean else 0)
+        meta_rows = self._clean_batches(method.clean_rows(self.batch_size))
         loss_rows = self._clean_batches(recipe.clean_batch if recipe.clean_weight else 0)
         total = torch.zeros((), device=self.device, dtype=self.dtype)
 
@@ -291,7 +300,7 @@ class Fit:
             elif len(clean.x) <= size:
                 yield clean
             else:
-                index = torch.randint(len(clean.x), (size,), generator=self.order).to(self.device)
+                index = torch.randint(len(clean.x), (size,), generator=self.clean_order).to(self.device)
                 yield CleanBatch(clean.x.index_select(0, index), clean.mask.index_select(0, index))
 
     # ---- evaluation ---------------------------------------------------------------------------
@@ -364,7 +373,7 @@ class Fit:
             "stopping": self.stopping.state_dict(),
             "best": self.best,
             "history": self.history,
-            "generators": generator_states(self.device, order=self.order, step=self.step.generator),
+            "generators": generator_states(self.device, **self._generators()),
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -377,4 +386,7 @@ class Fit:
         self.stopping.load_state_dict(saved["stopping"])
         self.best = saved["best"] and {name: value.to(self.device) for name, value in saved["best"].items()}
         self.history = saved["history"]
-        restore_generators(saved["generators"], self.device, order=self.order, step=self.step.generator)
+        restore_generators(saved["generators"], self.device, **self._generators())
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        return {"order": self.order, "clean": self.clean_order, "step": self.step.generator}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch.optim import SGD, Adam, AdamW, Optimizer
 
 
 @dataclass(frozen=True)
@@ -76,19 +75,6 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
-
-
-def make_optimiser(
-    kind: str, groups: Any, lr: float, weight_decay: float = 0.0, momentum: float = 0.9
-) -> Optimizer:
-    """SGD or Adam(W) with all parameters moved by one fused kernel."""
-    groups = list(groups)
-    first = groups[0]["params"][0] if isinstance(groups[0], dict) else groups[0]
-    fused = first.device.type in ("cpu", "cuda")
-    if kind == "sgd":
-        return SGD(groups, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=fused)
-    cls = {"adam": Adam, "adamw": AdamW}[kind]
-    return cls(groups, lr=lr, weight_decay=weight_decay, fused=fused)
 
 
 # A schedule is a pure function of how far training has come, in [0, 1): nothing to checkpoint.

@@ -1,0 +1,221 @@
+"""How the look-ahead loss depends on the pseudo-labels: four ways to one matrix.
+
+RPLG moves the classifier a virtual step against targets v and asks how the loss on clean rows at
+the new place depends on v (R14, R15). The inner loss is linear in v, so that with
+u = ∇ L_outer at the moved parameters Theta~
+
+    d L_outer / d v_ik  =  (lr / B) · D_u log f_k(x_i; Theta),
+
+a directional derivative along u at the *old* parameters: no second-order graph is needed. The four
+functions below have one signature and return this B × c matrix:
+
+- `exact`: one forward-mode pass (Jacobian-vector product);
+- `difference`: a central difference of two forward passes;
+- `head`: closed form, where only the last layer moves; for a linear classifier this is exact;
+- `unrolled`: back-propagation through the virtual step; the slow reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call
+
+from oneof.methods.losses import cross_entropy, set_loss
+from oneof.methods.targets import candidate_softmax
+from oneof.nets import Net, evaluation_mode
+
+
+@dataclass
+class LookAhead:
+    """One virtual step: what it starts from, and the clean rows that judge it.
+
+    `features` and `logits` are those of the shared forward pass of `x` in training mode, with its
+    graph. `generator_state` is torch's default generator before that pass, where the net draws
+    from it (dropout), else None: further passes over `x` then see the same draws.
+    """
+
+    net: Net
+    x: Tensor
+    features: Tensor
+    logits: Tensor
+    target: Tensor
+    lr: float
+    clean_x: Tensor
+    clean_mask: Tensor
+    clean_mode: str = "eval"
+    """`eval`: clean rows are judged with running statistics; `train`: with their own."""
+    step_size: float = 1e-2
+    """c_0 of the central difference: the step is c_0 / ‖u‖."""
+    generator_state: Tensor | None = None
+
+
+MetaGradient = Callable[[LookAhead], Tensor]
+
+
+def exact(step: LookAhead) -> Tensor:
+    """Forward-mode derivative of the training log-probabilities along u."""
+    direction = outer_gradient(step)
+    with torch.no_grad(), forward_ad.dual_level(), same_draws(step):
+        moving = {
+            name: forward_ad.make_dual(p.detach(), direction[name]) for name, p in trainable(step.net).items()
+        }
+        log_f = functional_call(step.net, moving | copied_buffers(step.net), (step.x,)).log_softmax(dim=-1)
+        tangent = forward_ad.unpack_dual(log_f).tangent
+    return tangent * (step.lr / len(step.x))
+
+
+@torch.no_grad()
+def difference(step: LookAhead) -> Tensor:
+    """Central difference of the training log-probabilities along u: two forward passes."""
+    direction = outer_gradient(step)
+    size = torch.stack([d.pow(2).sum() for d in direction.values()]).sum().sqrt()
+    h = step.step_size / size.clamp(min=1e-30)
+    ends = []
+    for sign in (1.0, -1.0):
+        moved = {name: p + (sign * h) * direction[name] for name, p in trainable(step.net).items()}
+        with same_draws(step):
+            logits = functional_call(step.net, moved | copied_buffers(step.net), (step.x,))
+        ends.append(logits.log_softmax(dim=-1))
+    return (ends[0] - ends[1]) * (step.lr / (2 * len(step.x)) / h)
+
+
+@torch.no_grad()
+def head(step: LookAhead) -> Tensor:
+    """Closed form where only the last layer moves: no autograd at all."""
+    layer = linear_head(step.net)
+    h, p = step.features.detach(), step.logits.detach().softmax(dim=-1)
+    rate = step.lr / len(h)
+    with clean_mode(step):
+        whole = _Features(step.net)
+        h_clean = functional_call(whole, clean_buffers(step, whole), (step.clean_x,))
+    # the virtual step of weight and bias
+    error = p - step.target
+    weight = torch.addmm(layer.weight, error.T, h, alpha=-rate)
+    bias = None if layer.bias is None else layer.bias - rate * error.sum(dim=0)
+    # u, the gradient of the outer loss at the moved layer
+    logits = nn.functional.linear(h_clean, weight, bias)
+    residual = logits.softmax(dim=-1) - candidate_softmax(logits, step.clean_mask)
+    residual /= len(h_clean)
+    # directional derivative of the training logits along u, then of their log-softmax
+    slope = nn.functional.linear(h, residual.T @ h_clean, None if bias is None else residual.sum(dim=0))
+    return rate * (slope - (p * slope).sum(dim=-1, keepdim=True))
+
+
+def unrolled(step: LookAhead) -> Tensor:
+    """Double backward through the virtual step, as most published code does it."""
+    parameters = trainable(step.net)
+    target = step.target.detach().requires_grad_()
+    inner = cross_entropy(step.logits, target).mean()
+    slopes = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
+    moved = {name: p - step.lr * slope for (name, p), slope in zip(parameters.items(), slopes)}
+    (gradient,) = torch.autograd.grad(outer_loss(step, moved), target, retain_graph=True)
+    return gradient
+
+
+META_GRADIENTS: dict[str, MetaGradient] = {
+    "exact": exact,
+    "difference": difference,
+    "head": head,
+    "unrolled": unrolled,
+}
+
+
+# ---- pieces -----------------------------------------------------------------------------------
+
+
+def virtual_step(step: LookAhead) -> dict[str, Tensor]:
+    """Theta~ (R14): one plain gradient step against the targets; the graph stays for the real step."""
+    parameters = trainable(step.net)
+    with torch.enable_grad():
+        inner = cross_entropy(step.logits, step.target).mean()
+    slopes = torch.autograd.grad(inner, list(parameters.values()), retain_graph=True)
+    return {name: p.detach() - step.lr * slope for (name, p), slope in zip(parameters.items(), slopes)}
+
+
+def outer_gradient(step: LookAhead) -> dict[str, Tensor]:
+    """u: gradient of the clean loss at Theta~, by parameter name."""
+    moved = {name: p.requires_grad_() for name, p in virtual_step(step).items()}
+    with torch.enable_grad():
+        loss = outer_loss(step, moved)
+    return dict(zip(moved, torch.autograd.grad(loss, list(moved.values()))))
+
+
+def outer_loss(step: LookAhead, parameters: dict[str, Tensor]) -> Tensor:
+    """Mean loss on the clean rows (R11) at the given parameters; running statistics are not touched."""
+    with clean_mode(step):
+        logits = functional_call(step.net, parameters | clean_buffers(step, step.net), (step.clean_x,))
+    return set_loss(logits, step.clean_mask).mean()
+
+
+def trainable(net: nn.Module) -> dict[str, Tensor]:
+    return {name: p for name, p in net.named_parameters() if p.requires_grad}
+
+
+def copied_buffers(net: nn.Module) -> dict[str, Tensor]:
+    """Copies for a pass in training mode, so that BatchNorm's statistics stay what they were."""
+    return {name: buffer.clone() for name, buffer in net.named_buffers()}
+
+
+def clean_buffers(step: LookAhead, module: nn.Module) -> dict[str, Tensor]:
+    """Copies where the pass of the clean rows would change them, else none."""
+    return copied_buffers(module) if step.clean_mode == "train" else {}
+
+
+class _Features(nn.Module):
+    """A net without its head, also where `features` is a method rather than a module."""
+
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net.features(x)
+
+
+def linear_head(net: Net) -> nn.Linear:
+    layer = getattr(net, "head", None)
+    if not isinstance(layer, nn.Linear):
+        raise TypeError(
+            f"the meta-gradient 'head' needs a net whose head is an nn.Linear, not {type(layer).__name__}.\n"
+            "  Use meta_gradient='difference', or give the net as a pair (features, nn.Linear)."
+        )
+    return layer
+
+
+@contextmanager
+def clean_mode(step: LookAhead) -> Iterator[None]:
+    """The mode in which clean rows pass the net."""
+    if step.clean_mode == "train":
+        yield
+    else:
+        with evaluation_mode(step.net):
+            yield
+
+
+@contextmanager
+def same_draws(step: LookAhead) -> Iterator[None]:
+    """Replay the random draws of the shared forward pass."""
+    if step.generator_state is None:
+        yield
+        return
+    cuda = step.x.device.type == "cuda"
+    with torch.random.fork_rng(devices=[step.x.device] if cuda else []):
+        restore_default_generator(step.generator_state, step.x.device)
+        yield
+
+
+def default_generator_state(device: torch.device) -> Tensor:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def restore_default_generator(state: Tensor, device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)

@@ -1,0 +1,250 @@
+"""RPLG: reduction-based pseudo-label generation.
+
+Qiao, Xu, Hu, Geng, "Reduction-based Pseudo-label Generation for Instance-dependent Partial Label
+Learning", NeurIPS 2025 (arXiv 2410.20797). R-numbers in comments are those of docs/rplg.md, which
+lists the paper's equations in their order.
+
+Decisions where the paper leaves a choice: w is a softmax over the candidates; mu comes from
+PRODEN's table, U from the branches as they stand at the beginning of the step; z are the detached
+features before the last layer; a singleton set is a labelled row (v = mu = q = its label, its own
+branch skips it); the virtual step is plain gradient descent at the current learning rate; clean
+rows pass the net in evaluation mode.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
+from oneof.methods.losses import mean_cross_entropy
+from oneof.methods.rplg.branches import Branches, first_opinions, opinions
+from oneof.methods.rplg.meta_gradient import (
+    META_GRADIENTS,
+    LookAhead,
+    default_generator_state,
+    linear_head,
+    virtual_step,
+)
+from oneof.methods.targets import candidate_softmax, uniform
+from oneof.optimisers import make_optimiser
+
+
+@register("rplg", year=2025, venue="NeurIPS", forwards=2, backwards=1)
+@dataclass(frozen=True)
+class Rplg(Method):
+    """Second opinions from models that each work without one label, weighed by a meta-learner."""
+
+    alpha: float = hyper(0.5, low=0.1, high=0.9, text="share of the classifier's own opinion in the target")
+    weights: Literal["learned", "uniform"] = hyper(
+        "learned", choices=("learned", "uniform"), text="weights of the branches; uniform is RPLG-NM"
+    )
+    meta_gradient: Literal["exact", "difference", "head", "unrolled"] = hyper(
+        "head", choices=("exact", "difference", "head"), text="how the look-ahead is differentiated"
+    )
+    meta_lr: float = hyper(1e-3, low=1e-4, high=1e-2, log=True, text="learning rate of the meta-learner")
+    meta_decay: float = hyper(1e-4, low=1e-5, high=1e-2, log=True, text="weight decay of the meta-learner")
+    meta_hidden: int = hyper(0, choices=(0, 64, 128), text="hidden units of the meta-learner; 0 is linear")
+    meta_input: Literal["features", "input"] = hyper(
+        "features", choices=("features", "input"), text="what the meta-learner sees"
+    )
+    meta_every: int = hyper(1, low=1, high=4, text="steps between two updates of the meta-learner")
+    clean_batch: int | None = hyper(None, text="clean rows per look-ahead; None: as many as training rows")
+    clean_mode: Literal["eval", "train"] = hyper(
+        "eval", choices=("eval", "train"), text="BatchNorm statistics for the clean rows"
+    )
+    branch_lr: float = hyper(5e-2, low=1e-2, high=2e-1, log=True, text="learning rate of the branches (SGD)")
+    branch_momentum: float = hyper(0.9, low=0.0, high=0.9, text="momentum of the branches")
+    branch_decay: float = hyper(1e-4, low=1e-5, high=1e-2, log=True, text="weight decay of the branches")
+    branch_rows: Literal["all", "likely"] = hyper(
+        "all", choices=("all", "likely"), text="likely: branch j weighs a row by 1 − mu_j (not in the paper)"
+    )
+    mu: Literal["table", "current"] = hyper(
+        "table",
+        choices=("table", "current"),
+        text="own opinion of the previous visit, or of this pass",
+    )
+    u: Literal["current", "table"] = hyper(
+        "current", choices=("current", "table"), text="branch opinions of this step, or the previous visit"
+    )
+    rollback: bool = hyper(True, text="undo the virtual step before the real one (ablation: False)")
+    recompute_u: bool = hyper(False, text="ask the branches again after the meta step (ablation)")
+    difference_step: float = hyper(1e-2, text="c_0 of the central difference")
+
+    watched = ("mu", "v", "q")
+
+    def clean_rows(self, batch_size: int) -> int:
+        return 0 if self.weights == "uniform" else (self.clean_batch or batch_size)
+
+    # ---- what one fit needs -------------------------------------------------------------------
+
+    def setup(self, task: Task) -> State:
+        c, flat = task.n_classes, uniform(task.candidates).to(task.dtype)
+        with torch.no_grad():
+            z = task.net.features(task.example)
+        state = State(task.net, branches=Branches(c, z.shape[1]).to(task.dtype))
+        state.notes["draws"] = draws_at_random(task.net)
+        state.optimisers["branches"] = make_optimiser(
+            "sgd", state.branches.parameters(), self.branch_lr, self.branch_decay, self.branch_momentum
+        )
+        if self.learns_weights(task):
+            inputs = z if self.meta_input == "features" else task.example.flatten(1)
+            state.meta = meta_learner(inputs.shape[1], c, self.meta_hidden).to(task.dtype)
+            state.optimisers["meta"] = make_optimiser(
+                "adam", state.meta.parameters(), self.meta_lr, self.meta_decay
+            )
+        for name in ("mu", "v", "q", "q_before", "w"):
+            state.rows.add(name, flat)
+        state.rows.add("visited", torch.zeros_like(task.candidates[:, 0]))
+        if self.u == "table":
+            reduced = state.branches.reduced_sets(task.candidates)
+            state.rows.add("u", first_opinions(reduced, task.candidates, like=flat))
+        return state
+
+    def learns_weights(self, task: Task) -> bool:
+        if self.weights == "uniform":
+            return False
+        if self.meta_gradient == "head":
+            linear_head(task.net)
+        if not task.has_clean:
+            warnings.warn(
+                "there are no clean rows to learn the branch weights from; they stay uniform (RPLG-NM)",
+                stacklevel=2,
+            )
+        return task.has_clean
+
+    # ---- one step, in the order of Algorithm 1 ------------------------------------------------
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        x, candidates = batch.views[0], batch.candidates
+        draws = default_generator_state(x.device) if state.notes["draws"] else None
+        features = state.net.features(x)
+        logits = state.net.head(features)
+        z = features.detach()
+        mu, visited = state.rows.take(batch.index, "mu", "visited")
+        own = candidate_softmax(logits.detach(), candidates)  # R5
+        if self.mu == "current":
+            mu = torch.where(visited[:, None], own, mu)
+
+        u = self.branch_step(state, batch, z, mu, visited)
+        w = self.branch_weights(state, batch, z)
+        if hasattr(state, "meta") and batch.clean is not None:
+            v = mix(w.detach(), u)
+            ahead = LookAhead(
+                net=state.net,
+                x=x,
+                features=features,
+                logits=logits,
+                target=v,
+                lr=step.lr,
+                clean_x=batch.clean.x,
+                clean_mask=batch.clean.mask,
+                clean_mode=self.clean_mode,
+                step_size=self.difference_step,
+                generator_state=draws,
+            )
+            if step.step % self.meta_every == 0:
+                self.meta_step(state, ahead, w, u)
+            if self.recompute_u:
+                u = opinions(state.branches.logits(z), state.branches.reduced_sets(candidates), candidates)
+            w = self.branch_weights(state, batch, z)  # R16: new Gamma, same U
+            if not self.rollback:
+                logits = stay_at_virtual_step(ahead)
+
+        w = w.detach()
+        v = mix(w, u)  # R6
+        q = self.alpha * mu + (1 - self.alpha) * v  # R4
+        state.rows.put(batch.index, mu=own, v=v, q=q, w=w, visited=torch.ones_like(visited))
+        return mean_cross_entropy([logits, *(state.net(view) for view in batch.views[1:])], q)  # R17
+
+    def branch_step(self, state: State, batch: Batch, z: Tensor, mu: Tensor, visited: Tensor) -> Tensor:
+        """U for this step (R7), then one step of every branch towards its row of U (R13)."""
+        branches, candidates = state.branches, batch.candidates
+        reduced = branches.reduced_sets(candidates)
+        logits = branches.logits(z)
+        now = opinions(logits, reduced, candidates)
+        if self.u == "table":
+            u = state.rows.take(batch.index, "u")
+            state.rows.put(batch.index, u=now)
+        else:
+            u = torch.where(visited[:, None, None], now, first_opinions(reduced, candidates, like=now))
+        row_weight = reduced.any(dim=-1).to(z.dtype)
+        if self.branch_rows == "likely":
+            row_weight = row_weight * (1 - mu)
+        branches.move(logits, u, z, row_weight)
+        state.optimisers["branches"].step()
+        return u
+
+    def branch_weights(self, state: State, batch: Batch, z: Tensor) -> Tensor:
+        """w (R8): a softmax over the candidates, or uniform."""
+        if not hasattr(state, "meta"):
+            return uniform(batch.candidates, like=z)
+        inputs = z if self.meta_input == "features" else batch.views[0].flatten(1)
+        return candidate_softmax(state.meta(inputs), batch.candidates)
+
+    def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor) -> None:
+        """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""
+        slope = META_GRADIENTS[self.meta_gradient](ahead)
+        slope_w = torch.einsum("bjk,bk->bj", u, slope)  # chain rule through v = w U
+        optimiser = state.optimisers["meta"]
+        optimiser.zero_grad()
+        (w * slope_w).sum().backward()
+        optimiser.step()
+
+    # ---- after the epoch ----------------------------------------------------------------------
+
+    def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
+        facts = super().report(state, truth)
+        rows = state.rows
+        facts["q_change"] = (rows["q"] - rows["q_before"]).abs().sum(dim=1).mean()
+        w = rows["w"]
+        several = (w > 0).sum(dim=1) > 1  # a single candidate leaves nothing to weigh
+        if bool(several.any()):
+            facts["w_entropy"] = -torch.xlogy(w, w).sum(dim=1)[several].mean()
+            if truth is not None:
+                known = several & (truth >= 0)
+                facts["w_on_truth"] = w[known].gather(1, truth[known, None]).mean()
+        return facts
+
+    def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
+        state.rows["q_before"].copy_(state.rows["q"])
+
+
+@register("rplg-nm", year=2025, venue="NeurIPS", forwards=1, backwards=1)
+@dataclass(frozen=True)
+class RplgNm(Rplg):
+    """RPLG without its meta-learner: all candidate branches weigh the same (the paper's ablation)."""
+
+    weights: Literal["learned", "uniform"] = hyper("uniform", choices=("uniform",), text="fixed here")
+
+
+def meta_learner(n_inputs: int, n_classes: int, hidden: int) -> nn.Module:
+    """g: linear, or with one hidden layer. The last layer starts at zero, which is RPLG-NM."""
+    last = nn.Linear(hidden or n_inputs, n_classes)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Linear(n_inputs, hidden), nn.ReLU(), last) if hidden else last
+
+
+def mix(w: Tensor, u: Tensor) -> Tensor:
+    """v = w U (R6)."""
+    return torch.einsum("bj,bjk->bk", w, u)
+
+
+def draws_at_random(net: nn.Module) -> bool:
+    """Whether a forward pass in training mode uses torch's default generator (dropout)."""
+    return any(isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 for part in net.modules())
+
+
+def stay_at_virtual_step(ahead: LookAhead) -> Tensor:
+    """The ablation without rollback: the parameters stay at Theta~, and the real step starts there."""
+    moved = virtual_step(ahead)
+    with torch.no_grad():
+        for name, parameter in ahead.net.named_parameters():
+            if name in moved:
+                parameter.copy_(moved[name])
+    return ahead.net(ahead.x)
