@@ -1,0 +1,74 @@
+"""LWS: the leveraged weighted loss with the sigmoid as surrogate.
+
+Wen, Cui, Hang, Liu, Wang, Lin, "Leveraged Weighted Loss for Partial Label Learning", ICML 2021.
+
+One-versus-rest losses on all labels: candidates are pushed up, the others down, and the leverage β
+trades the two groups off. With σ the logistic function
+
+    L = Σ_{k ∈ S} w_k σ(−z_k) + β Σ_{k ∉ S} w_k σ(z_k).
+
+The surrogate is the sigmoid itself, which is bounded, not its logarithm. The weights start at 1/c for
+every label; after every step a forward pass on the same batch sets them to the softmax of the logits,
+normalised within each of the two groups.
+
+Deviations: both normalisations are made in log space and without the 1e-8 that public code adds to
+every term of the sums; a logit of exactly 0 has a gradient; the forward pass after the step leaves the
+statistics of batch normalisation alone (see RC). With several views the loss is their mean and the
+weights come from the first (the paper trains on one, without augmentation).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
+from oneof.methods.targets import candidate_softmax, restrict
+from oneof.nets.frozen import peek
+
+
+@register("lws", year=2021, venue="ICML", forwards=2, backwards=1)
+@dataclass(frozen=True)
+class Lws(Method):
+    """Bounded one-versus-rest losses; candidates against the rest, traded off by a leverage."""
+
+    leverage: float = hyper(1.0, choices=(1.0, 2.0), text="β, the weight of the labels outside the set")
+
+    def setup(self, task: Task) -> State:
+        state = State(task.net)
+        weights = torch.full(task.candidates.shape, 1 / task.n_classes, dtype=task.dtype, device=task.device)
+        state.rows.add("target", signed(weights, task.candidates))
+        return state
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        weights = state.rows.take(batch.index, "target").abs()
+        losses = [
+            leveraged_loss(state.net(view), batch.candidates, weights, self.leverage) for view in batch.views
+        ]
+        return torch.stack(losses).mean(dim=0)
+
+    def after_step(self, state: State, batch: Batch, step: StepInfo) -> None:
+        weights = group_softmax(peek(state.net, batch.views[0]), batch.candidates)
+        state.rows.put(batch.index, target=signed(weights, batch.candidates))
+
+    def pseudo_labels(self, state: State, task: Task) -> Tensor:
+        # before a row's first visit its candidates have the mass |S|/c
+        return restrict(state.rows["target"].clamp(min=0), task.candidates)
+
+
+def signed(weights: Tensor, mask: Tensor) -> Tensor:
+    """How weights are stored: negative outside the set, so that a row's largest entry is a candidate."""
+    return torch.where(mask, weights, -weights)
+
+
+def leveraged_loss(logits: Tensor, mask: Tensor, weights: Tensor, leverage: float) -> Tensor:
+    """Σ_{k ∈ S} w_k σ(−z_k) + β Σ_{k ∉ S} w_k σ(z_k)."""
+    inside = (weights * torch.sigmoid(-logits)).masked_fill(~mask, 0)
+    outside = (weights * torch.sigmoid(logits)).masked_fill(mask, 0)
+    return inside.sum(dim=-1) + leverage * outside.sum(dim=-1)
+
+
+def group_softmax(logits: Tensor, mask: Tensor) -> Tensor:
+    """Softmax within the candidates, and separately within the other labels."""
+    # a full set has no other labels: that softmax is undefined, and never chosen
+    return torch.where(mask, candidate_softmax(logits, mask), candidate_softmax(logits, ~mask))

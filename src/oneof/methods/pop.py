@@ -1,0 +1,89 @@
+"""POP: progressive purification of candidate sets.
+
+Xu, Liu, Lv, Qiao, Geng, "Progressive Purification for Instance-Dependent Partial Label Learning",
+ICML 2023.
+
+Self-training as in PRODEN on a set that shrinks. Y_i, the labels still alive, starts as S_i; the target
+C_i of a row's next visit is the softmax of its first view within Y_i. At the end of the epochs
+t ≥ warm-up with t mod W = 0, P_i is the mean of C_i over the last W epochs, and
+
+    Y_i loses, for good, every label with P_ij / max_k P_ik < θ;
+    C_i ← P_i restricted to Y_i;
+    θ ← θ (1 + growth) if θ < 0.4 and fewer than 10⁻⁴ n c labels were removed.
+
+With the default growth of 10⁻³ at most once in W epochs θ hardly moves: 500 epochs take it to 1.1 · 10⁻³.
+
+Deviations: the weak view takes the place of the plain one, which the authors use on CIFAR, so that all
+methods see the same views. The last W epochs are kept as a sum that starts anew every W epochs, not as W
+tables: removals are W epochs apart, so the mean is the same. (Where the warm-up is shorter than W, the mean
+is over the epochs there are.) The labels alive are a table of their own; the authors recover them from
+C > 0, so that a weight which underflows is lost without a decision.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
+from oneof.methods.losses import mean_cross_entropy
+from oneof.methods.targets import candidate_softmax, restrict, uniform
+
+THETA_LIMIT = 0.4  # θ grows no further
+STALLED = 1e-4  # share of all n · c entries below which a removal counts as stalled
+
+
+@register("pop", year=2023, venue="ICML", forwards=1, backwards=1, note="three views on images")
+@dataclass(frozen=True)
+class Pop(Method):
+    """Self-training that removes, for good, labels the model has stopped believing."""
+
+    theta: float = hyper(
+        1e-3, low=10**-4.5, high=10**-2.5, log=True, text="remove a label below this share of the row's best"
+    )
+    growth: float = hyper(
+        1e-3, low=10**-4.5, high=10**-2.5, log=True, text="how fast theta grows once few labels are removed"
+    )
+    warm_up: int = hyper(20, choices=(10, 15, 20), text="epochs before the first removal")
+    window: int = hyper(5, low=3, high=7, text="epochs between removals, and averaged for them")
+
+    views = ("weak", "strong", "strong2")
+
+    def setup(self, task: Task) -> State:
+        state = State(task.net, theta=torch.tensor(self.theta, dtype=task.dtype))
+        target = uniform(task.candidates).to(task.dtype)
+        state.rows.add("target", target)
+        state.rows.add("alive", task.candidates)
+        state.rows.add("recent", torch.zeros_like(target))
+        return state
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        target, alive = state.rows.take(batch.index, "target", "alive")
+        logits = [state.net(view) for view in batch.views]
+        # the target of the next visit; removed labels stay out because `alive` keeps them out
+        state.rows.put(batch.index, target=candidate_softmax(logits[0].detach(), alive))
+        return mean_cross_entropy(logits, target)
+
+    def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
+        target, alive, recent = (state.rows[name] for name in ("target", "alive", "recent"))
+        if step.epoch < 0:  # nothing has been learned yet
+            return
+        recent += target
+        if step.epoch % self.window:
+            return
+        if step.epoch >= self.warm_up:
+            kept = purify(recent, alive, state.theta)
+            removed = alive.sum() - kept.sum()
+            stalled = (removed < STALLED * alive.numel()) & (state.theta < THETA_LIMIT)
+            state.theta *= 1 + self.growth * stalled
+            alive.copy_(kept)
+            target.copy_(restrict(recent, kept))
+        recent.zero_()
+
+
+def purify(recent: Tensor, alive: Tensor, theta: Tensor) -> Tensor:
+    """Labels that stay: alive so far, and with at least `theta` of the row's largest confidence.
+
+    The largest itself always stays. Any positive multiple of the mean serves as `recent`.
+    """
+    return alive & (recent >= theta * recent.amax(dim=-1, keepdim=True))
