@@ -22,5 +22,4 @@ def set_loss(logits: Tensor, mask: Tensor) -> Tensor:
 
     For a set of one label this is the ordinary cross-entropy.
     """
-    inside = logits.masked_fill(~mask, float("-inf")).logsumexp(dim=-1)
-    return logits.logsumexp(dim=-1) - inside
+    return -logits.log_softmax(dim=-1).masked_fill(~mask, float("-inf")).logsumexp(dim=-1)

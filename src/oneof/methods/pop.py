@@ -51,7 +51,7 @@ class Pop(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net, theta=torch.tensor(self.theta, dtype=task.dtype))
-        target = uniform(task.candidates).to(task.dtype)
+        target = uniform(task.candidates, dtype=task.dtype)
         state.rows.add("target", target)
         state.rows.add("alive", task.candidates)
         state.rows.add("recent", torch.zeros_like(target))

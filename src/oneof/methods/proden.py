@@ -24,7 +24,7 @@ class Proden(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net)
-        state.rows.add("target", uniform(task.candidates).to(task.dtype))
+        state.rows.add("target", uniform(task.candidates, dtype=task.dtype))
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 
-def uniform(mask: Tensor, like: Tensor | None = None) -> Tensor:
+def uniform(mask: Tensor, like: Tensor | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
     """1/|S| on the candidates, 0 elsewhere. A row without candidates is all zero."""
-    weights = mask.to(like.dtype) if like is not None else mask.float()
+    weights = mask.to(like.dtype if like is not None else dtype)
     return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1)
 
 

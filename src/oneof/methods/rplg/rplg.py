@@ -71,6 +71,11 @@ class Rplg(Method):
     u: Literal["current", "table"] = hyper(
         "current", choices=("current", "table"), text="branch opinions of this step, or the previous visit"
     )
+    prior: Literal["none", "mu"] = hyper(
+        "none",
+        choices=("none", "mu"),
+        text="mu: trust a branch more, the less likely its label (not in the paper)",
+    )
     rollback: bool = hyper(True, text="undo the virtual step before the real one (ablation: False)")
     recompute_u: bool = hyper(False, text="ask the branches again after the meta step (ablation)")
     difference_step: float = hyper(1e-2, text="c_0 of the central difference")
@@ -83,7 +88,7 @@ class Rplg(Method):
     # ---- what one fit needs -------------------------------------------------------------------
 
     def setup(self, task: Task) -> State:
-        c, flat = task.n_classes, uniform(task.candidates).to(task.dtype)
+        c, flat = task.n_classes, uniform(task.candidates, dtype=task.dtype)
         with torch.no_grad():
             z = task.net.features(task.example)
         state = State(task.net, branches=Branches(c, z.shape[1]).to(task.dtype))
@@ -131,7 +136,7 @@ class Rplg(Method):
             mu = torch.where(visited[:, None], own, mu)
 
         u = self.branch_step(state, batch, z, mu, visited)
-        w = self.branch_weights(state, batch, z)
+        w = self.branch_weights(state, batch, z, mu)
         if hasattr(state, "meta") and batch.clean is not None:
             v = mix(w.detach(), u)
             ahead = LookAhead(
@@ -151,7 +156,7 @@ class Rplg(Method):
                 self.meta_step(state, ahead, w, u)
             if self.recompute_u:
                 u = opinions(state.branches.logits(z), state.branches.reduced_sets(candidates), candidates)
-            w = self.branch_weights(state, batch, z)  # R16: new Gamma, same U
+            w = self.branch_weights(state, batch, z, mu)  # R16: new Gamma, same U
             if not self.rollback:
                 logits = stay_at_virtual_step(ahead)
 
@@ -179,12 +184,13 @@ class Rplg(Method):
         state.optimisers["branches"].step()
         return u
 
-    def branch_weights(self, state: State, batch: Batch, z: Tensor) -> Tensor:
+    def branch_weights(self, state: State, batch: Batch, z: Tensor, mu: Tensor) -> Tensor:
         """w (R8): a softmax over the candidates, or uniform."""
+        prior = (1 - mu).clamp(min=1e-4).log() if self.prior == "mu" else torch.zeros_like(mu)
         if not hasattr(state, "meta"):
-            return uniform(batch.candidates, like=z)
+            return candidate_softmax(prior, batch.candidates)
         inputs = z if self.meta_input == "features" else batch.views[0].flatten(1)
-        return candidate_softmax(state.meta(inputs), batch.candidates)
+        return candidate_softmax(state.meta(inputs) + prior, batch.candidates)
 
     def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor) -> None:
         """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""

@@ -1,0 +1,87 @@
+"""The `oneof` program: one dataclass per command, assembled here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Union
+
+import tyro
+from tyro.conf import subcommand
+
+from oneof import __version__
+from oneof.commands.candidates import CandidatesDescribe, CandidatesGenerate
+from oneof.commands.data import DataCheck, DataFetch, DataInfo, DataList
+from oneof.commands.demo import Demo
+from oneof.commands.fit import Fit
+from oneof.commands.methods import Methods
+from oneof.commands.predict import Predict
+
+
+@dataclass
+class Data:
+    """Data sets by name: list, describe, fetch and check them."""
+
+    command: (
+        Annotated[DataList, subcommand("list")]
+        | Annotated[DataInfo, subcommand("info")]
+        | Annotated[DataFetch, subcommand("fetch")]
+        | Annotated[DataCheck, subcommand("check")]
+    )
+
+    def run(self) -> int:
+        return self.command.run()
+
+
+@dataclass
+class CandidateSets:
+    """Candidate sets: make them from true labels, or look at those you have."""
+
+    command: (
+        Annotated[CandidatesGenerate, subcommand("generate")]
+        | Annotated[CandidatesDescribe, subcommand("describe")]
+    )
+
+    def run(self) -> int:
+        return self.command.run()
+
+
+COMMANDS = {
+    "demo": Demo,
+    "fit": Fit,
+    "predict": Predict,
+    "methods": Methods,
+    "data": Data,
+    "candidates": CandidateSets,
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Learn a classifier when every training example carries one of several possible labels."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        print(f"oneof {__version__}")
+        return
+    choices = Union[tuple(Annotated[cls, subcommand(name)] for name, cls in COMMANDS.items())]  # type: ignore[valid-type] # noqa: UP007
+    command = tyro.cli(
+        choices,  # type: ignore[arg-type]
+        prog="oneof",
+        description=main.__doc__,
+        args=arguments,
+        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
+    )
+    try:
+        sys.exit(command.run())  # type: ignore[attr-defined]
+    except KeyboardInterrupt as stop:
+        print(f"\noneof: {stop or 'stopped'}", file=sys.stderr)
+        sys.exit(130)
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        if os.environ.get("ONEOF_DEBUG"):
+            raise
+        print(f"oneof: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

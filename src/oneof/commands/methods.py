@@ -1,0 +1,72 @@
+"""`oneof methods`: what there is to choose from."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from tyro.conf import Positional
+
+
+@dataclass
+class Methods:
+    """List the methods, or show the hyper-parameters of one."""
+
+    name: Positional[str | None] = None
+    """Show this method: its paper, its hyper-parameters with default, search range and meaning."""
+
+    def run(self) -> int:
+        return self._all() if self.name is None else self._one(self.name)
+
+    def _all(self) -> int:
+        from rich.table import Table
+
+        from oneof.commands.show import show
+        from oneof.methods import list_methods
+
+        table = Table(title="methods", title_justify="left")
+        for heading in ("name", "year", "venue", "views", "cost", "clean rows", "idea"):
+            table.add_column(heading, no_wrap=heading in ("name", "venue"))
+        for info in list_methods():
+            method = info.cls()
+            table.add_row(
+                info.name,
+                str(info.year or ""),
+                info.venue,
+                ", ".join(method.views),
+                f"{info.forwards:g}F {info.backwards:g}B",
+                "learns from them" if method.clean_rows(1) else "",
+                info.summary + (f" ({info.note})" if info.note else ""),
+            )
+        show(table)
+        print("cost: forward and backward passes per step on tables; `oneof methods NAME` shows one method.")
+        return 0
+
+    def _one(self, name: str) -> int:
+        import inspect
+
+        from rich.table import Table
+
+        from oneof.commands.show import show
+        from oneof.methods import make_method
+
+        method = make_method(name)
+        print(f"{name} ({method.info.venue} {method.info.year or ''})".replace(" )", ")"))
+        print(method.info.summary)
+        print()
+        print((inspect.getmodule(type(method)).__doc__ or "").strip())  # type: ignore[union-attr]
+        table = Table(title="hyper-parameters", title_justify="left")
+        for heading in ("name", "default", "search range", "meaning"):
+            table.add_column(heading)
+        for field in dataclasses.fields(method):  # type: ignore[arg-type]
+            facts = field.metadata
+            if facts.get("choices"):
+                values = ", ".join(map(str, facts["choices"]))
+            elif facts.get("low") is not None:
+                values = f"{facts['low']:g} to {facts['high']:g}{' (log)' if facts['log'] else ''}"
+            else:
+                values = ""
+            table.add_row(field.name, str(getattr(method, field.name)), values, facts.get("text", ""))
+        print()
+        show(table)
+        return 0
