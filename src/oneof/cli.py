@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Union
+from typing import Annotated, Any, Union
 
 import tyro
 from tyro.conf import subcommand
@@ -63,16 +63,19 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(f"oneof {__version__}")
         return
-    choices = Union[tuple(Annotated[cls, subcommand(name)] for name, cls in COMMANDS.items())]  # type: ignore[valid-type] # noqa: UP007
-    command = tyro.cli(
-        choices,  # type: ignore[arg-type]
+    choices: Any = Union[tuple(Annotated[cls, subcommand(name)] for name, cls in COMMANDS.items())]  # noqa: UP007
+    command: Any = tyro.cli(
+        choices,
         prog="oneof",
         description=main.__doc__,
         args=arguments,
         config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
     )
     try:
-        sys.exit(command.run())  # type: ignore[attr-defined]
+        sys.exit(command.run())
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except KeyboardInterrupt as stop:
         print(f"\noneof: {stop or 'stopped'}", file=sys.stderr)
         sys.exit(130)

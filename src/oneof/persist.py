@@ -8,7 +8,6 @@ declared network before any memory is taken for it.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -158,7 +157,9 @@ def _load_nets(file: Path, facts: dict[str, Any], name: str, copies: int, net: A
                 sizes = (int(facts["n_features_in"]), len(facts["classes"]))
                 nets = [build_net(name, *sizes, **facts["net_options"]) for _ in range(copies)]
         expected = {
-            f"{i}.{k}": tuple(v.shape) for i, made in enumerate(nets) for k, v in made.state_dict().items()
+            f"{i}.{key}": tuple(value.shape)
+            for i, made in enumerate(nets)
+            for key, value in made.state_dict().items()
         }
         if found != expected:
             wrong = sorted(k for k in found.keys() | expected.keys() if found.get(k) != expected.get(k))[0]
@@ -189,12 +190,4 @@ def _plain_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
     params = estimator.get_params(deep=False)
     for name in ("method", "method_params", "net", "run"):
         params.pop(name)
-    return {
-        name: list(value)
-        if isinstance(value, tuple)
-        else value.item()
-        if isinstance(value, np.generic)
-        else value
-        for name, value in params.items()
-        if not dataclasses.is_dataclass(value)
-    }
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,8 @@ class Table:
         return np.array(cells, dtype=object)
 
     def features(
-        self, wanted: list[str] | None = None, without: set[str] = frozenset()
-    ) -> tuple[np.ndarray, list[str]]:  # type: ignore[assignment]
+        self, wanted: list[str] | None = None, without: Collection[str] = ()
+    ) -> tuple[np.ndarray, list[str]]:
         """The numeric columns as (n, d), and their names. Text in a feature column is an error."""
         names = wanted or [name for name in self.columns if name not in without]
         parts, titles = [], []
@@ -69,15 +70,19 @@ class Table:
         try:
             return np.array([np.nan if is_empty(v) else v for v in values], dtype=np.float32)
         except (TypeError, ValueError):
-            for i, value in enumerate(values):
-                try:
-                    np.float32(value)
-                except (TypeError, ValueError):
-                    break
+            i = next(i for i, value in enumerate(values) if not (is_empty(value) or _is_number(value)))
             raise DataError(
-                f'row {i} of column "{name}" in {self.path} is {value!r}, not a number.\n'
-                f"  Leave the column out with --ignore {name}, or give the features with --features."
+                f'row {i} of column "{name}" in {self.path} is {values[i]!r}, not a number.\n'
+                f"  Leave the column out with --ignore {name}, or name the features with --features."
             ) from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        np.float32(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def read_table(path: str | Path) -> Table:

@@ -88,8 +88,8 @@ class Candidates:
     def from_mask(cls, mask: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From an (n, c) array of booleans or of 0 and 1."""
         if classes is None:
-            shape = np.shape(mask)
-            classes = range(shape[1]) if len(shape) == 2 else ()
+            mask = _checked_mask(mask, more.get("source", "candidates"))
+            classes = range(mask.shape[1])
         return cls(mask, tuple(classes), **more)
 
     @classmethod

@@ -54,7 +54,7 @@ class Methods:
         print(f"{name} ({method.info.venue} {method.info.year or ''})".replace(" )", ")"))
         print(method.info.summary)
         print()
-        print((inspect.getmodule(type(method)).__doc__ or "").strip())  # type: ignore[union-attr]
+        print((inspect.getmodule(type(method)).__doc__ or "").strip())
         table = Table(title="hyper-parameters", title_justify="left")
         for heading in ("name", "default", "search range", "meaning"):
             table.add_column(heading)

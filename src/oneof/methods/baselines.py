@@ -27,6 +27,9 @@ class Average(Method):
 class Oracle(Method):
     """Supervised training on the hidden true labels: what disambiguation could reach at best."""
 
+    def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
+        return {}  # its targets are the truth: nothing to report
+
     def setup(self, task: Task) -> State:
         if task.truth is None or bool((task.truth < 0).any()):
             raise ValueError(

@@ -1,0 +1,220 @@
+"""What candidate sets look like: sizes, confused classes, rows that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates.sets import UNKNOWN, CandidateError, Candidates
+
+MOST_PAIRS = 10
+
+
+def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
+    """Facts about candidate sets, as plain JSON-able values.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    q : array (n, K), optional
+        A generator's belief in the wrong labels; adds how often the most probable wrong label is in.
+
+    Returns
+    -------
+    dict
+        `rows, classes, mean_size, sizes` (size: rows), `singletons, pairs` (shares), `full_rows` (number of
+        rows with all classes: they say nothing), `classes_never_alone` (in no singleton),
+        `classes_never_candidate`, `classes_never_apart` (pairs that no row tells apart), `confused_pairs`
+        (most frequent first: names, rows with both, share of the rows with either); where the truth is
+        known `truth_inside` and `ambiguity`, the largest share with which a wrong label accompanies a class.
+    """
+    mask, n = candidates.mask, len(candidates)
+    if not n:
+        raise CandidateError("there are no rows to describe.")
+    sizes = candidates.sizes
+    counts = np.bincount(sizes)
+    alone = mask[candidates.singletons].any(axis=0)
+    ever = mask.any(axis=0)
+    together = co_occurrence(candidates)
+    facts: dict[str, Any] = {
+        "rows": n,
+        "classes": candidates.n_classes,
+        "mean_size": round(float(sizes.mean()), 5),
+        "sizes": {str(size): int(count) for size, count in enumerate(counts) if count},
+        "singletons": round(float((sizes == 1).mean()), 5),
+        "pairs": round(float((sizes == 2).mean()), 5),
+        "full_rows": int((sizes == candidates.n_classes).sum()),
+        "classes_never_alone": _names(candidates, ever & ~alone),
+        "classes_never_candidate": _names(candidates, ~ever),
+        "classes_never_apart": _never_apart(candidates, together),
+        "confused_pairs": _confused(candidates, together),
+        "hash": candidates.hash,
+    }
+    if candidates.truth is not None and (candidates.truth != UNKNOWN).any():
+        facts |= _against_truth(candidates)
+    if q is not None:
+        facts["top_wrong_label_in"] = round(top_wrong_label_share(candidates, q), 5)
+    return facts
+
+
+def co_occurrence(candidates: Candidates) -> np.ndarray:
+    """(K, K): in how many rows two classes are candidates together; the diagonal counts each class."""
+    mask = candidates.mask.astype(np.float32)  # float so that the product runs in BLAS; exact below 2^24 rows
+    return np.rint(mask.T @ mask).astype(np.int64)
+
+
+def top_wrong_label_share(candidates: Candidates, q: Any) -> float:
+    """How often the wrong label that the generator finds most probable is a candidate."""
+    beliefs = np.array(q, dtype=np.float64)
+    if candidates.truth is None or (candidates.truth == UNKNOWN).any():
+        raise CandidateError("the most probable wrong label needs the true label of every row.")
+    if beliefs.shape != candidates.mask.shape:
+        raise CandidateError(f"q has shape {beliefs.shape}, the candidates {candidates.mask.shape}.")
+    rows = np.arange(len(beliefs))
+    beliefs[rows, candidates.truth] = -1.0
+    return float(candidates.mask[rows, beliefs.argmax(axis=1)].mean())
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    """The facts as a short report."""
+    n = facts["rows"]
+    lines = [
+        f"{n} rows, {facts['classes']} classes, {facts['mean_size']:.2f} candidates per row",
+        f"singletons {facts['singletons']:.1%}, pairs {facts['pairs']:.1%}",
+        "sizes: " + ", ".join(f"{size}: {count / n:.1%}" for size, count in facts["sizes"].items()),
+        f"rows without information (all classes): {facts['full_rows']}",
+        f"classes never alone: {_listed(facts['classes_never_alone'])}",
+        f"classes that are never a candidate: {_listed(facts['classes_never_candidate'])}",
+    ]
+    if facts["classes_never_apart"]:
+        pairs = [f"{a} and {b}" for a, b in facts["classes_never_apart"]]
+        lines.append(f"classes no row tells apart: {_listed(pairs)}")
+    if facts["confused_pairs"]:
+        lines.append("most confused pairs (rows with both, share of the rows with either):")
+        lines += [
+            f"  {p['a']} and {p['b']}: {p['rows']} ({p['share']:.1%})" for p in facts["confused_pairs"][:5]
+        ]
+    if "truth_inside" in facts:
+        lines.append(
+            f"true label among the candidates: {facts['truth_inside']:.2%}; the wrong label that most often "
+            f"accompanies a class does so in {facts['ambiguity']:.1%} of its rows"
+        )
+    if "top_wrong_label_in" in facts:
+        lines.append(f"most probable wrong label is in: {facts['top_wrong_label_in']:.2%}")
+    return "\n".join(lines)
+
+
+def save_size_chart(candidates: Candidates, path: Path | str, title: str = "") -> Path:
+    """Bar chart of the set sizes, as PNG."""
+    sizes, counts = np.unique(candidates.sizes, return_counts=True)
+    with _figure(path, (6.0, 3.6)) as figure:
+        axes = figure.add_subplot()
+        axes.bar(sizes, counts / len(candidates), color="#3b6ea5")
+        axes.set_xlabel("candidates per row")
+        axes.set_ylabel("share of rows")
+        axes.set_title(title or candidates.describe(), fontsize=9)
+        if len(sizes) <= 20:
+            axes.set_xticks(sizes)
+    return Path(path)
+
+
+def save_heat_map(candidates: Candidates, path: Path | str, title: str = "") -> Path:
+    """Heat map of P(column is a candidate | row is a candidate), as PNG."""
+    together = co_occurrence(candidates).astype(np.float64)
+    share = together / np.maximum(np.diag(together), 1)[:, None]
+    np.fill_diagonal(share, np.nan)  # always 1 and would hide the rest
+    k = candidates.n_classes
+    side = min(12.0, max(4.5, 0.32 * k))
+    with _figure(path, (side + 1.0, side)) as figure:
+        axes = figure.add_subplot()
+        image = axes.imshow(
+            share, cmap="viridis", vmin=0.0, vmax=max(1e-9, float(np.nanmax(share, initial=0.0)))
+        )
+        figure.colorbar(image, ax=axes, label="share of the row class's sets with the column class")
+        if k <= 40:
+            names = [str(name)[:20] for name in candidates.classes]
+            axes.set_xticks(range(k), names, rotation=90, fontsize=7)
+            axes.set_yticks(range(k), names, fontsize=7)
+        axes.set_title(title or "candidates that occur together", fontsize=9)
+    return Path(path)
+
+
+@contextmanager
+def _figure(path: Path | str, size: tuple[float, float]) -> Iterator[Any]:
+    """A figure without pyplot's global state, written beside and renamed."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise CandidateError(
+            "charts need matplotlib, which is not installed: pip install 'oneof[report]'."
+        ) from None
+    path = Path(path)
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    yield figure
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.stem}.part.png")
+    try:
+        figure.savefig(beside, dpi=130, format="png")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _confused(candidates: Candidates, together: np.ndarray) -> list[dict[str, Any]]:
+    k = candidates.n_classes
+    a, b = np.triu_indices(k, 1)
+    both = together[a, b]
+    order = np.argsort(-both, kind="stable")[:MOST_PAIRS]
+    single = np.diag(together)
+    return [
+        {
+            "a": _plain(candidates.classes[a[i]]),
+            "b": _plain(candidates.classes[b[i]]),
+            "rows": int(both[i]),
+            "share": round(float(both[i] / (single[a[i]] + single[b[i]] - both[i])), 5),
+        }
+        for i in order
+        if both[i]
+    ]
+
+
+def _never_apart(candidates: Candidates, together: np.ndarray) -> list[list[Any]]:
+    """Pairs of classes that are candidates in exactly the same rows: no method can tell them apart."""
+    single = np.diag(together)
+    a, b = np.nonzero(
+        np.triu((together == single[:, None]) & (together == single[None, :]) & (together > 0), 1)
+    )
+    return [[_plain(candidates.classes[i]), _plain(candidates.classes[j])] for i, j in zip(a, b)]
+
+
+def _against_truth(candidates: Candidates) -> dict[str, Any]:
+    assert candidates.truth is not None
+    known = candidates.truth != UNKNOWN
+    truth, mask = candidates.truth[known], candidates.mask[known]
+    inside = mask[np.arange(len(truth)), truth]
+    one_hot = np.zeros(mask.shape, dtype=np.float32)
+    one_hot[np.arange(len(truth)), truth] = 1.0
+    share = (one_hot.T @ mask.astype(np.float32)) / np.maximum(one_hot.sum(axis=0), 1.0)[:, None]
+    np.fill_diagonal(share, 0.0)
+    return {"truth_inside": round(float(inside.mean()), 5), "ambiguity": round(float(share.max()), 5)}
+
+
+def _names(candidates: Candidates, which: Any) -> list[Any]:
+    return [_plain(candidates.classes[k]) for k in np.flatnonzero(which)]
+
+
+def _plain(name: Any) -> Any:
+    return name if isinstance(name, str | int | float | bool) else str(name)
+
+
+def _listed(values: list[Any], limit: int = 12) -> str:
+    if not values:
+        return "none"
+    more = f", … {len(values)} in all" if len(values) > limit else ""
+    return ", ".join(str(v) for v in values[:limit]) + more

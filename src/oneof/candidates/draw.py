@@ -1,0 +1,121 @@
+"""Drawing candidate sets from probabilities, with or without singletons and full sets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates.sets import CandidateError, Candidates, NoInformationWarning
+
+
+def made(
+    xi: np.ndarray,
+    truth: np.ndarray,
+    classes: Sequence[Any] | None,
+    facts: Mapping[str, Any],
+    forbid_singletons: bool,
+    forbid_full_sets: bool,
+) -> Candidates:
+    """Draw the sets by `facts["seed"]` and build `Candidates`; `xi[i, j]` is the chance of a wrong label."""
+    seed = facts["seed"]
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise CandidateError(
+            f"seed = {seed!r}: give a whole number, 0 or larger, so that the draw can be repeated."
+        )
+    uniform = np.random.default_rng(int(seed)).random(xi.shape)
+    if forbid_singletons or forbid_full_sets:
+        mask = draw_given(uniform, xi, truth, forbid_singletons, forbid_full_sets)
+    else:
+        mask = uniform < xi
+    rows = np.arange(len(truth))
+    mask[rows, truth] = True
+    provenance = {
+        **facts,
+        "seed": int(seed),
+        "classes": xi.shape[1],
+        "forbid_singletons": forbid_singletons,
+        "forbid_full_sets": forbid_full_sets,
+    }
+    if not (forbid_singletons or forbid_full_sets) and len(truth):
+        false_candidates = xi.sum(axis=1) - xi[rows, truth]
+        provenance["expected_mean_size"] = round(1 + float(false_candidates.mean()), 6)
+    names = tuple(range(xi.shape[1])) if classes is None else tuple(classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoInformationWarning)  # said once, by the object that is returned
+        digest = Candidates(mask, names).hash
+    return Candidates(
+        mask, names, truth, provenance={**provenance, "hash": digest}, source=str(facts["rule"])
+    )
+
+
+def draw_given(
+    uniform: np.ndarray, xi: np.ndarray, truth: np.ndarray, some_in: bool, some_out: bool
+) -> np.ndarray:
+    """Independent draws given that at least one wrong label is in (and/or at least one is out).
+
+    Label after label: P(in | so far, the condition can still be met). The law is exact, no draw is
+    thrown away, and one uniform number per entry is used as in the unconditional case.
+    """
+    n, k = xi.shape
+    wrong = np.ones((n, k), dtype=bool)
+    wrong[np.arange(n), truth] = False
+    xi = np.where(wrong, xi, 0.5)  # at the true label anything may stand; it is left out below
+    with np.errstate(divide="ignore"):  # log 0 = -inf is right here
+        log_out = np.where(wrong, np.log1p(-xi), 0.0)
+        log_in = np.where(wrong, np.log(xi), 0.0)
+    # logarithm of the probability that all labels from column j on stay out, or all come in
+    all_out = np.concatenate([np.cumsum(log_out[:, ::-1], axis=1)[:, ::-1], np.zeros((n, 1))], axis=1)
+    all_in = np.concatenate([np.cumsum(log_in[:, ::-1], axis=1)[:, ::-1], np.zeros((n, 1))], axis=1)
+    needs_in, needs_out = np.full(n, some_in), np.full(n, some_out)
+    impossible = np.flatnonzero(_can_be_met(all_out[:, 0], all_in[:, 0], needs_in, needs_out) <= 0)
+    if len(impossible):
+        i = impossible[0]
+        what = " and ".join(["no singletons"] * some_in + ["no full sets"] * some_out)
+        raise CandidateError(
+            f"row {i} (true label {truth[i]}, {k} classes) cannot have {what}: its wrong labels join with "
+            f"probabilities {np.array2string(xi[i, wrong[i]], precision=3, threshold=6)}."
+        )
+    mask = np.zeros((n, k), dtype=bool)
+    for j in range(k):
+        never = np.zeros(n, dtype=bool)
+        inside = _can_be_met(all_out[:, j + 1], all_in[:, j + 1], never, needs_out)
+        outside = _can_be_met(all_out[:, j + 1], all_in[:, j + 1], needs_in, never)
+        weight_in, weight_out = xi[:, j] * inside, (1 - xi[:, j]) * outside
+        total = weight_in + weight_out
+        chance = np.divide(weight_in, total, out=np.zeros(n), where=total > 0)
+        mask[:, j] = wrong[:, j] & (uniform[:, j] < chance)
+        needs_in &= ~mask[:, j]
+        needs_out &= mask[:, j] | ~wrong[:, j]
+    return mask
+
+
+def _can_be_met(
+    all_out: np.ndarray, all_in: np.ndarray, needs_in: np.ndarray, needs_out: np.ndarray
+) -> np.ndarray:
+    """1 - P(all out) [an in is needed] - P(all in) [an out is needed], without cancellation near 0."""
+    log_a = np.where(needs_in, all_out, -np.inf)
+    log_b = np.where(needs_out, all_in, -np.inf)
+    larger, smaller = np.maximum(log_a, log_b), np.minimum(log_a, log_b)
+    return np.maximum(0.0, -np.expm1(larger) - np.exp(smaller))
+
+
+def checked_truth(truth: Any, n_classes: int, rows: int | None = None) -> np.ndarray:
+    y = np.asarray(truth)
+    if n_classes < 2:
+        raise CandidateError(f"n_classes = {n_classes!r}: candidate sets need at least two classes.")
+    if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
+        raise CandidateError(
+            f"the true labels are {y.dtype} of shape {y.shape}; give class indices, shape (n,)."
+        )
+    if rows is not None and len(y) != rows:
+        raise CandidateError(f"there are {len(y)} true labels but {rows} rows of beliefs; give one per row.")
+    wrong = np.flatnonzero((y < 0) | (y >= n_classes))
+    if len(wrong):
+        raise CandidateError(
+            f"row {wrong[0]} has true label {y[wrong[0]]}, but the classes are 0 to {n_classes - 1}; "
+            "sets can only be generated from known labels."
+        )
+    return y.astype(np.int64)

@@ -1,0 +1,35 @@
+"""Writing files so that a reader never meets half of one."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def replacing(path: Path | str) -> Iterator[Path]:
+    """A name beside `path` to write to; renamed to `path` when the block ends well, else removed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # the suffix is kept because some writers choose the format by it; the random part lets two
+    # processes write the same file at once, and the later one wins
+    beside = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write a text file beside and rename it."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def write_with(path: Path | str, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a binary file beside and rename it; `write` gets the open file."""
+    with replacing(path) as beside, beside.open("wb") as stream:
+        write(stream)

@@ -1,0 +1,159 @@
+"""`Candidates`: what it promises about any input it accepts."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from oneof.candidates import UNKNOWN, CandidateError, Candidates, NoInformationWarning
+
+
+@st.composite
+def masks(draw, max_rows=12, max_classes=6):
+    """Boolean masks without empty rows."""
+    n, c = draw(st.integers(0, max_rows)), draw(st.integers(2, max_classes))
+    mask = draw(arrays(bool, (n, c)))
+    keep = draw(arrays(np.int64, n, elements=st.integers(0, c - 1)))
+    mask[np.arange(n), keep] = True
+    return mask
+
+
+def quiet(*args, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoInformationWarning)
+        return Candidates.from_mask(*args, **more)
+
+
+@given(masks())
+def test_sizes_sets_and_mask_agree(mask):
+    c = quiet(mask)
+    assert len(c) == len(mask)
+    assert c.n_classes == mask.shape[1]
+    assert c.sizes.tolist() == [len(row) for row in c.sets()]
+    assert c.sizes.tolist() == mask.sum(axis=1).tolist()
+    assert (c.sizes >= 1).all()
+    assert c.singletons.tolist() == (mask.sum(axis=1) == 1).tolist()
+    assert str(len(mask)) in c.describe()
+    assert repr(c).startswith("Candidates(")
+
+
+@given(masks())
+def test_from_sets_undoes_sets(mask):
+    c = quiet(mask, classes=[f"k{j}" for j in range(mask.shape[1])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoInformationWarning)
+        again = Candidates.from_sets(c.sets(), classes=c.classes)
+    assert again == c
+    assert again.hash == c.hash
+    assert hash(again) == hash(c)
+
+
+@given(masks(), st.sampled_from([bool, np.uint8, np.int64, np.float32]))
+def test_any_kind_of_zeros_and_ones_is_the_same(mask, dtype):
+    assert quiet(mask.astype(dtype)) == quiet(mask)
+
+
+@given(masks(), st.data())
+def test_take_keeps_rows_classes_and_truth_together(mask, data):
+    truth = np.array(
+        [data.draw(st.sampled_from([*np.flatnonzero(row), UNKNOWN])) for row in mask], dtype=np.int64
+    )
+    c = quiet(mask, truth=truth, provenance={"rule": "test"})
+    rows = data.draw(st.lists(st.integers(0, max(0, len(mask) - 1)), max_size=8)) if len(mask) else []
+    part = c.take(np.array(rows, dtype=np.int64))
+    np.testing.assert_array_equal(part.mask, mask[rows])
+    np.testing.assert_array_equal(part.truth, truth[rows])
+    assert part.classes == c.classes
+    assert part.provenance == c.provenance
+
+
+@given(masks())
+def test_it_is_frozen_and_independent_of_what_it_was_made_from(mask):
+    given_mask = mask.copy()
+    c = quiet(given_mask)
+    before = c.hash
+    given_mask[:] = True
+    assert c.hash == before
+    with pytest.raises(ValueError, match="read-only"):
+        c.mask[...] = True
+    with pytest.raises(AttributeError):
+        c.classes = ()
+
+
+@given(masks(max_rows=6, max_classes=4), masks(max_rows=6, max_classes=4))
+def test_equal_hash_means_equal_sets(a, b):
+    one, two = quiet(a), quiet(b)
+    assert (one.hash == two.hash) == (one == two)
+
+
+@given(masks(), st.data())
+def test_an_empty_row_is_never_accepted(mask, data):
+    if not len(mask):
+        return
+    i = data.draw(st.integers(0, len(mask) - 1))
+    mask[i] = False
+    with pytest.raises(CandidateError, match=rf"row {i} has no candidate label"):
+        quiet(mask)
+
+
+@given(masks(), st.data())
+def test_a_truth_outside_its_set_is_accepted_only_when_announced(mask, data):
+    outside = np.argwhere(~mask)
+    if not len(outside):
+        return
+    i, k = outside[data.draw(st.integers(0, len(outside) - 1))]
+    truth = np.full(len(mask), UNKNOWN)
+    truth[i] = k
+    with pytest.raises(CandidateError, match=rf"row {i}: the true label"):
+        quiet(mask, truth=truth)
+    assert quiet(mask, truth=truth, truth_may_be_outside=True).truth[i] == k
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=9))
+def test_from_labels_makes_singletons(labels):
+    c = Candidates.from_labels(labels)
+    assert c.singletons.all()
+    assert [c.classes[k] for k in c.truth] == labels
+
+
+def test_full_rows_are_told_once():
+    with pytest.warns(NoInformationWarning, match="1 of 2 rows"):
+        c = Candidates.from_mask([[1, 1], [0, 1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        c.take([0])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Candidates.from_mask([[0.5, 1]]), "neither 0 nor 1"),
+        (lambda: Candidates.from_mask([[np.nan, 1]]), "is NaN"),
+        (lambda: Candidates.from_mask([[1, 0], [1]], classes="ab"), "ragged"),
+        (lambda: Candidates.from_mask([1, 0]), "shape"),
+        (lambda: Candidates.from_mask([["a", "b"]]), "from_sets"),
+        (lambda: Candidates.from_mask([[1, 0]], classes=["a"]), "1 class names"),
+        (lambda: Candidates.from_mask([[1, 0]], classes=["a", "a"]), "stands twice"),
+        (lambda: Candidates.from_mask([[1, 0]], classes=["a", None]), "has no name"),
+        (lambda: Candidates.from_mask([[1, 0]], truth=[5]), "true label 5"),
+        (lambda: Candidates.from_mask([[1, 0]], truth=[0, 1]), "one class index per row"),
+        (lambda: Candidates.from_mask([[1, 0]], truth=[0.5]), "class indices"),
+        (lambda: Candidates.from_sets([["a"], "ab"]), "row 1 is not a collection"),
+        (lambda: Candidates.from_sets([["a"], ["z"]], classes=["a"]), "unknown class"),
+        (lambda: Candidates.from_sets([["a", None]]), "missing label"),
+        (lambda: Candidates.from_sets([]), "no class at all"),
+        (lambda: Candidates.from_labels([["a"]]), "one value per row"),
+    ],
+)
+def test_errors_say_what_is_wrong(make, words):
+    with pytest.raises(CandidateError, match=words):
+        make()
+
+
+def test_repeated_labels_and_mixed_types():
+    c = Candidates.from_sets([["a", "a", 1], [1], [2.5]])
+    assert c.sizes.tolist() == [2, 1, 1]
+    assert set(c.classes) == {"a", 1, 2.5}
