@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 METHODS = ("rplg", "rplg-nm", "proden", "average", "oracle")
-COLOURS = {
-    "rplg": "#0072B2",
-    "rplg-nm": "#56B4E9",
-    "proden": "#D55E00",
-    "average": "#999999",
-    "oracle": "#000000",
+LINES: dict[str, dict[str, Any]] = {
+    "rplg": {"color": "#0072B2", "linestyle": "-"},
+    "rplg-nm": {"color": "#56B4E9", "linestyle": "--"},
+    "proden": {"color": "#D55E00", "linestyle": "-."},
+    "average": {"color": "#999999", "linestyle": ":"},
+    "oracle": {"color": "#000000", "linestyle": (0, (1, 1))},
 }
-STYLES = {"rplg": "-", "rplg-nm": "--", "proden": "-.", "average": ":", "oracle": (0, (1, 1))}
 
 
 @dataclass
@@ -53,9 +52,8 @@ class Demo:
             for name in METHODS:
                 history[name].append(self._train(name, problem, seed))
 
-        table = Table(
-            title=f"digits, {self.net} model, {self.seeds} seeds, mean ± std in %", title_justify="left"
-        )
+        title = f"digits, {self.net} model, {self.seeds} seeds, mean ± std in %"
+        table = Table(title=title, title_justify="left")
         for heading in ("method", "test accuracy", "training pseudo-labels"):
             table.add_column(heading, justify="left" if heading == "method" else "right")
         lines = ["method,test_mean,test_std,pseudo_label_mean,pseudo_label_std"]
@@ -87,11 +85,14 @@ class Demo:
             progress=default_progress(),
             title=f"{name:<8} digits  seed {seed + 1}/{self.seeds}",
         )
-        names = ("q_accuracy", "target_accuracy")
-        return [
-            {**row, "pseudo_labels": next((row[n] for n in names if n in row), problem.chance)}
-            for row in trained.history
-        ]
+        for row in trained.history:
+            for key in ("q_accuracy", "target_accuracy"):
+                if key in row:
+                    row["pseudo_labels"] = row[key]
+        # a method without stored pseudo-labels is asked for its opinion at the end
+        right = trained.pseudo_labels.argmax(axis=1) == problem.candidates.truth
+        trained.history[-1]["pseudo_labels"] = float(right.mean())
+        return trained.history
 
     def _plot(self, history: dict[str, list[list[dict[str, Any]]]]) -> str:
         try:
@@ -109,24 +110,16 @@ class Demo:
         panels = {"test": "test accuracy", "pseudo_labels": "accuracy of the training pseudo-labels"}
         for axis, (key, title) in zip(axes, panels.items()):
             for name, runs in history.items():
-                curves = 100 * np.array([[row[key] for row in rows] for rows in runs])
-                epochs = np.arange(1, curves.shape[1] + 1)
-                style = {"color": COLOURS[name], "linestyle": STYLES[name]}
-                axis.plot(epochs, curves.mean(axis=0), label=name, linewidth=1.8, **style)
-                axis.fill_between(
-                    epochs,
-                    curves.min(axis=0),
-                    curves.max(axis=0),
-                    color=COLOURS[name],
-                    alpha=0.12,
-                    linewidth=0,
-                )
+                curves = 100 * np.array([[row.get(key, np.nan) for row in rows] for rows in runs])
+                epochs, low, high = np.arange(1, curves.shape[1] + 1), curves.min(axis=0), curves.max(axis=0)
+                axis.plot(epochs, curves.mean(axis=0), label=name, linewidth=1.8, **LINES[name])
+                axis.fill_between(epochs, low, high, color=LINES[name]["color"], alpha=0.12, linewidth=0)
             axis.set_title(title, fontsize=10)
             axis.set_xlabel("epoch")
             axis.grid(alpha=0.3)
             axis.spines[["top", "right"]].set_visible(False)
         axes[0].set_ylabel("%")
-        axes[1].legend(frameon=False, fontsize=9)
+        axes[0].legend(frameon=False, fontsize=9)
         path = self.out / "learning_curves.png"
         with replacing(path) as beside:
             figure.savefig(beside, dpi=150)
@@ -142,11 +135,6 @@ class Problem:
     candidates: Any
     clean: Any
     test: Any
-
-    @property
-    def chance(self) -> float:
-        """Accuracy of a random choice among the candidates: what methods without opinions have."""
-        return float((1 / self.candidates.sizes).mean())
 
 
 def digits_problem(seed: int, rate: float) -> Problem:

@@ -52,6 +52,8 @@ class Fit:
     def run(self) -> int:
         import shutil
 
+        import numpy as np
+
         from oneof.estimator import PartialLabelClassifier
         from oneof.tables import read_table, write_csv
 
@@ -75,7 +77,7 @@ class Fit:
             verbose=True,
         )
         model.fit(x, candidates, clean=clean)
-        model.feature_names_in_ = _names(names)
+        model.feature_names_in_ = np.asarray(names, dtype=object)
         model.save(self.out)
         best = model.transduction_.argmax(axis=1)
         write_csv(
@@ -92,16 +94,9 @@ class Fit:
         last = model.history_[-1]
         print(f"{model.method_.info.name}: {len(model.history_)} epochs, loss {last['loss']:.3f}")
         if model.n_clean_:
-            name = (
-                "accuracy on them" if model.clean_source_ != "held-out sets" else "predictions in their set"
-            )
+            sets = model.clean_source_ == "held-out sets"
+            name = "predictions in their set" if sets else "accuracy on them"
             print(f"clean rows: {model.n_clean_} ({model.clean_source_}), {name} {last['selection']:.1%}")
         print(f"model: {self.out}   labels: {self.out / 'labels.csv'}")
         print(f"next:  oneof predict {self.out} TABLE")
         return 0
-
-
-def _names(names: list[str]):
-    import numpy as np
-
-    return np.asarray(names, dtype=object)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import Positional
 
@@ -38,14 +39,13 @@ class Predict:
             warnings.simplefilter("ignore", UserWarning)  # columns were matched by name just above
             p = model.predict_proba(x)
         best = p.argmax(axis=1)
-        columns = {
+        columns: dict[str, Any] = {
             "row": range(len(p)),
             "label": model.classes_[best].tolist(),
             "confidence": [f"{v:.4f}" for v in p.max(axis=1)],
         }
-        columns |= {
-            f"p({name})": [f"{v:.4f}" for v in p[:, k]] for k, name in enumerate(model.classes_.tolist())
-        }
+        for k, name in enumerate(model.classes_.tolist()):
+            columns[f"p({name})"] = [f"{v:.4f}" for v in p[:, k]]
         write_csv(self.out, columns)
         print(f"{len(p)} predictions, mean confidence {p.max(axis=1).mean():.1%}: {self.out}")
         return 0

@@ -1,0 +1,122 @@
+"""`oneof bench`: run a declared experiment."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+
+@dataclass
+class Bench:
+    """Run a benchmark protocol; finished jobs are kept, an interrupted one continues."""
+
+    protocol: Positional[str]
+    """table1, table2, table3, equal-information, quick, sensitivity, consistency, convergence, rollback;
+    `list` shows what each of them is."""
+    to: Path | None = None
+    """Folder of the records; default runs/bench/PROTOCOL. Several protocols may share a folder."""
+    methods: tuple[str, ...] = ()
+    """Only these rows of the table, or other methods."""
+    data: tuple[str, ...] = ()
+    """Only these data sets, or others; without it those that are not at hand are left out."""
+    nets: tuple[str, ...] = ()
+    """Only these nets: linear, mlp."""
+    splits: int | None = None
+    """Number of reported splits."""
+    epochs: int | None = None
+    """Largest number of epochs."""
+    configurations: int | None = None
+    """Configurations that the search tries; 1: no search."""
+    select_by: Literal["accuracy", "covering", "approximated"] | None = None
+    """Select epoch and configuration by clean accuracy, or without labels."""
+    curves: int | None = None
+    """Keep the epoch log of so many reported splits."""
+    set: tuple[str, ...] = ()
+    """Other changes, as name=value: rplg.alpha=0.3, recipe.batch_size=64, search.seed=1, lr=0.1."""
+    reuse: tuple[Path, ...] = ()
+    """Folders of other labs; jobs that were done there are copied."""
+    retry_failed: bool = False
+    """Run failed jobs again."""
+    runner: Literal["local", "ray"] = "local"
+    """Processes of this machine, or a Ray cluster (extra `cluster`)."""
+    workers: int | None = None
+    """Jobs at once on this machine; default one per core, as far as the memory goes."""
+    address: str = "auto"
+    """Ray: address of the cluster; `local` starts one on this machine."""
+    device: str = "cpu"
+    """Where the jobs train."""
+
+    def run(self) -> int:
+        from oneof.bench.errors import LabError
+        from oneof.bench.protocols import PROTOCOLS, protocol
+
+        if self.protocol == "list":
+            for known in PROTOCOLS.values():
+                print(f"{known.name:<18}{known.title}")
+            return 0
+        try:
+            return self._run(protocol(self.protocol))
+        except LabError as error:
+            print(f"oneof: {error}", file=sys.stderr)
+            return 2
+
+    def _run(self, declared: object) -> int:
+        from oneof.bench.lab import run_lab
+        from oneof.bench.overrides import override
+        from oneof.bench.protocols import Protocol
+
+        assert isinstance(declared, Protocol)
+        chosen = override(
+            declared,
+            methods=self.methods,
+            data=self.data,
+            nets=self.nets,
+            splits=self.splits,
+            epochs=self.epochs,
+            configurations=self.configurations,
+            select_by=self.select_by,
+            curves=self.curves,
+            settings=self.set,
+        )
+        folder = self.to or Path("runs") / "bench" / chosen.name
+        command = shlex.join(["oneof", *sys.argv[1:]])
+        try:
+            outcome = run_lab(
+                chosen,
+                folder,
+                self._runner(),
+                command=command,
+                reuse=self.reuse,
+                retry_failed=self.retry_failed,
+                strict=bool(self.data),
+            )
+        except KeyboardInterrupt:
+            print(f"stopped; the same command continues from {folder}", file=sys.stderr)
+            return 130
+        from oneof.bench.summary import read_folder
+        from oneof.bench.tables import as_text
+
+        results = [r for r in read_folder(folder) if r.protocol.name == chosen.name]
+        print("\n\n".join(as_text(result) for result in results))
+        if outcome.failed:
+            from oneof.bench.progress import describe
+
+            print(f"\n{len(outcome.failed)} jobs failed:", file=sys.stderr)
+            for record in outcome.failed[:10]:
+                print(f"  {describe(record)}", file=sys.stderr)
+        print(f"\n{outcome.ran} jobs run; `oneof report {folder}` writes tables and figures")
+        return 0 if outcome.plan.complete else 1
+
+    def _runner(self) -> object:
+        if self.runner == "ray":
+            from oneof.bench.runners.ray import RayRunner
+
+            return RayRunner(self.address, self.device)
+        from oneof.bench.runners.local import LocalRunner
+
+        return LocalRunner(self.workers, self.device)
