@@ -30,19 +30,10 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(len(name), *(len(row[i]) for row in texts)) for i, name in enumerate(columns)]
     print(f"\n{title}")
-    print(
-        "  ".join(
-            name.rjust(width) if i else name.ljust(width)
-            for i, (name, width) in enumerate(zip(columns, widths))
-        )
-    )
-    for row in texts:
-        print(
-            "  ".join(
-                cell.rjust(width) if i else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths))
-            )
-        )
+    for line in (columns, *texts):
+        cells = [cell.rjust(width) for cell, width in zip(line, widths)]
+        cells[0] = line[0].ljust(widths[0])
+        print("  ".join(cells))
 
 
 def _text(cell: Any) -> str:

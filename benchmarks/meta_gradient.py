@@ -9,19 +9,20 @@ every variant takes its turn, so that a busy machine slows all of them alike. Ba
 
 from __future__ import annotations
 
-import resource
+import gc
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.common import print_json, print_table
+from common import print_json, print_table
 from oneof.candidates import Candidates
 from oneof.methods import Method, make_method
 from oneof.methods.rplg import Rplg, meta_gradient
@@ -51,7 +52,7 @@ def conv_net() -> Net:
 
 NETS: dict[str, tuple[Callable[[], Net], tuple[int, ...]]] = {
     "mlp": (lambda: build_net("mlp", 100, CLASSES, hidden=(300, 300, 300)), (100,)),
-    "conv": (conv_net, (3, 32, 32)),
+    "conv": (conv_net, (3, 16, 16)),
 }
 
 
@@ -126,13 +127,20 @@ def peak_memory(net: str, device: str) -> dict[str, float]:
 
 
 def print_own_memory(net: str, name: str) -> None:
+    """Peak resident memory of an epoch beyond what was resident before it (Linux)."""
     torch.set_num_threads(1)
     fit = make_fit(VARIANTS[name], net, "cpu")
-    with torch.no_grad():  # buffers that the first forward pass of any net would allocate
-        fit.predict(fit.task.example)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    fit.predict(fit.task.example)  # what the first forward pass of any net allocates once
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before = _status("VmRSS")
     fit.run_epoch()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000)
+    print((_status("VmHWM") - before) / 1000)
+
+
+def _status(key: str) -> float:
+    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(key))
+    return float(line.split()[1])  # kB
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def test_a_branch_has_no_output_for_its_own_label():
     branches = made_branches(rng.standard_normal((4, 4, 3)), rng.standard_normal((4, 4)))
     z = torch.tensor(rng.standard_normal((6, 3)))
     logits = branches.logits(z)
-    assert (logits.softmax(-1).diagonal(dim1=1, dim2=2) == 0).all()
+    assert (branches.probabilities(logits).diagonal(dim1=1, dim2=2) == 0).all()
     reduced = branches.reduced_sets(torch.ones(6, 4, dtype=torch.bool))
     branches.move(
         logits,

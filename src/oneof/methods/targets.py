@@ -17,6 +17,17 @@ def candidate_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     return logits.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
 
+def grouped_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Softmax of many short groups, each over its allowed labels; a group without any is all zero.
+
+    The same numbers as a masked softmax, in plain elementwise steps: torch's own kernel is several
+    times slower where there are thousands of groups of a few labels.
+    """
+    top = logits.masked_fill(~allowed, float("-inf")).amax(dim=-1, keepdim=True)
+    e = (logits - top).clamp_(max=0).exp_().mul_(allowed)  # the clamp only touches what the mask removes
+    return e.div_(e.sum(dim=-1, keepdim=True).clamp_(min=torch.finfo(e.dtype).tiny))
+
+
 def restrict(probabilities: Tensor, mask: Tensor) -> Tensor:
     """Renormalise each row to the labels in its mask; rows that lost all mass become uniform."""
     kept = probabilities * mask

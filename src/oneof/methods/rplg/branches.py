@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from oneof.methods.targets import uniform
+from oneof.methods.targets import grouped_softmax, uniform
 
 
 class Branches(nn.Module):
@@ -25,21 +25,27 @@ class Branches(nn.Module):
 
     def __init__(self, n_classes: int, n_features: int) -> None:
         super().__init__()
+        all_labels = torch.ones(n_classes, n_classes, dtype=torch.bool)
         self.weight = nn.Parameter(torch.zeros(n_classes, n_classes, n_features))  # branch, label, feature
         self.bias = nn.Parameter(torch.zeros(n_classes, n_classes))
-        self.register_buffer("own_label", torch.eye(n_classes, dtype=torch.bool), persistent=False)
-        self.own_label: Tensor
+        self.register_buffer("outputs", all_labels ^ torch.eye(n_classes, dtype=torch.bool), persistent=False)
+        self.outputs: Tensor
+        """(branch, label): branch j knows every label but j."""
 
     @torch.no_grad()
     def logits(self, z: Tensor) -> Tensor:
-        """(B, branch, label), −inf where a branch meets its own label: it is not among its outputs."""
-        c = len(self.own_label)
+        """(B, branch, label); the entry of the label a branch lacks means nothing."""
+        c = len(self.outputs)
         flat = torch.nn.functional.linear(z, self.weight.view(c * c, -1), self.bias.view(-1))
-        return flat.view(-1, c, c).masked_fill_(self.own_label, float("-inf"))
+        return flat.view(-1, c, c)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """phi: every branch's distribution over its own label space, exactly 0 at the label it lacks."""
+        return grouped_softmax(logits, self.outputs)
 
     def reduced_sets(self, candidates: Tensor) -> Tensor:
         """S \\ {j} for every branch j, as (B, branch, label); empty where S = {j}."""
-        return candidates.unsqueeze(1) & ~self.own_label
+        return candidates.unsqueeze(1) & self.outputs
 
     @torch.no_grad()
     def move(self, logits: Tensor, target: Tensor, z: Tensor, row_weight: Tensor) -> None:
@@ -47,26 +53,31 @@ class Branches(nn.Module):
 
         `row_weight` (B, branch) is 0 where a branch must skip a row.
         """
-        error = logits.softmax(dim=-1).sub_(target).mul_(row_weight.unsqueeze(-1)).div_(len(z))
+        error = self.probabilities(logits).sub_(target).mul_((row_weight / len(z)).unsqueeze(-1))
         self.weight.grad = (error.flatten(1).T @ z).view_as(self.weight)
         self.bias.grad = error.sum(dim=0)
 
 
-def opinions(logits: Tensor, reduced: Tensor, singletons: Tensor) -> Tensor:
+def opinions(logits: Tensor, reduced: Tensor, candidates: Tensor) -> Tensor:
     """U (R7): row j is branch j's distribution restricted to S \\ {j}.
 
     Where S = {j} there is nothing left to have an opinion about; that row is filled with the one
     label itself, so that v = w U is the one-hot target of a labelled row.
     """
-    masked = logits.masked_fill(~reduced, float("-inf"))
-    return _labelled_rows(masked.softmax(dim=-1), reduced, singletons)
+    return _labelled_rows(grouped_softmax(logits, reduced), candidates)
 
 
-def first_opinions(reduced: Tensor, singletons: Tensor, like: Tensor) -> Tensor:
+def first_opinions(reduced: Tensor, candidates: Tensor, like: Tensor) -> Tensor:
     """U at a row's first visit: uniform over S \\ {j}."""
-    return _labelled_rows(uniform(reduced, like=like), reduced, singletons)
+    return _labelled_rows(uniform(reduced, like=like), candidates)
 
 
-def _labelled_rows(u: Tensor, reduced: Tensor, singletons: Tensor) -> Tensor:
-    nothing_left = ~reduced.any(dim=-1, keepdim=True)
-    return torch.where(nothing_left, singletons.unsqueeze(1).to(u.dtype), u)
+def _labelled_rows(u: Tensor, candidates: Tensor) -> Tensor:
+    """Row j of U is zero so far where S = {j}: put the one label there."""
+    u.diagonal(dim1=-2, dim2=-1).add_(only_labels(candidates))
+    return u
+
+
+def only_labels(candidates: Tensor) -> Tensor:
+    """The label of every singleton set: where its own branch has nothing left and skips the row."""
+    return candidates & (candidates.sum(dim=-1, keepdim=True) == 1)

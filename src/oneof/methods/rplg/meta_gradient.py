@@ -92,8 +92,7 @@ def head(step: LookAhead) -> Tensor:
     h, p = step.features.detach(), step.logits.detach().softmax(dim=-1)
     rate = step.lr / len(h)
     with clean_mode(step):
-        whole = _Features(step.net)
-        h_clean = functional_call(whole, clean_buffers(step, whole), (step.clean_x,))
+        h_clean = clean_features(step)
     # the virtual step of weight and bias
     error = p - step.target
     weight = torch.addmm(layer.weight, error.T, h, alpha=-rate)
@@ -165,6 +164,13 @@ def copied_buffers(net: nn.Module) -> dict[str, Tensor]:
 def clean_buffers(step: LookAhead, module: nn.Module) -> dict[str, Tensor]:
     """Copies where the pass of the clean rows would change them, else none."""
     return copied_buffers(module) if step.clean_mode == "train" else {}
+
+
+def clean_features(step: LookAhead) -> Tensor:
+    if step.clean_mode != "train":
+        return step.net.features(step.clean_x)
+    whole = _Features(step.net)
+    return functional_call(whole, copied_buffers(whole), (step.clean_x,))
 
 
 class _Features(nn.Module):

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
-from oneof.methods.rplg.branches import Branches, first_opinions, opinions
+from oneof.methods.rplg.branches import Branches, first_opinions, only_labels, opinions
 from oneof.methods.rplg.meta_gradient import (
     META_GRADIENTS,
     LookAhead,
@@ -92,7 +92,7 @@ class Rplg(Method):
         with torch.no_grad():
             z = task.net.features(task.example)
         state = State(task.net, branches=Branches(c, z.shape[1]).to(task.dtype))
-        state.notes["draws"] = draws_at_random(task.net)
+        state.notes |= {"draws": draws_at_random(task.net), "all_visited": False}
         state.optimisers["branches"] = make_optimiser(
             "sgd", state.branches.parameters(), self.branch_lr, self.branch_decay, self.branch_momentum
         )
@@ -175,9 +175,11 @@ class Rplg(Method):
         if self.u == "table":
             u = state.rows.take(batch.index, "u")
             state.rows.put(batch.index, u=now)
+        elif state.notes["all_visited"]:
+            u = now
         else:
             u = torch.where(visited[:, None, None], now, first_opinions(reduced, candidates, like=now))
-        row_weight = reduced.any(dim=-1).to(z.dtype)
+        row_weight = (~only_labels(candidates)).to(z.dtype)
         if self.branch_rows == "likely":
             row_weight = row_weight * (1 - mu)
         branches.move(logits, u, z, row_weight)
@@ -196,10 +198,10 @@ class Rplg(Method):
         """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""
         slope = META_GRADIENTS[self.meta_gradient](ahead)
         slope_w = torch.einsum("bjk,bk->bj", u, slope)  # chain rule through v = w U
-        optimiser = state.optimisers["meta"]
-        optimiser.zero_grad()
-        (w * slope_w).sum().backward()
-        optimiser.step()
+        parameters = list(state.meta.parameters())
+        for parameter, gradient in zip(parameters, torch.autograd.grad((w * slope_w).sum(), parameters)):
+            parameter.grad = gradient
+        state.optimisers["meta"].step()
 
     # ---- after the epoch ----------------------------------------------------------------------
 
@@ -218,6 +220,7 @@ class Rplg(Method):
 
     def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
         state.rows["q_before"].copy_(state.rows["q"])
+        state.notes["all_visited"] = bool(state.rows["visited"].all())  # saves work, changes no number
 
 
 @register("rplg-nm", year=2025, venue="NeurIPS", forwards=1, backwards=1)
