@@ -11,12 +11,14 @@ import tyro
 from tyro.conf import subcommand
 
 from oneof import __version__
+from oneof.commands.bench import Bench
 from oneof.commands.candidates import CandidatesDescribe, CandidatesGenerate
 from oneof.commands.data import DataCheck, DataFetch, DataInfo, DataList
 from oneof.commands.demo import Demo
 from oneof.commands.fit import Fit
 from oneof.commands.methods import Methods
 from oneof.commands.predict import Predict
+from oneof.commands.theory import Theory
 
 
 @dataclass
@@ -54,6 +56,8 @@ COMMANDS = {
     "methods": Methods,
     "data": Data,
     "candidates": CandidateSets,
+    "bench": Bench,
+    "theory": Theory,
 }
 
 

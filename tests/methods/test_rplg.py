@@ -111,14 +111,11 @@ def test_a_branch_has_no_output_for_its_own_label():
     logits = branches.logits(z)
     assert (branches.probabilities(logits).diagonal(dim1=1, dim2=2) == 0).all()
     reduced = branches.reduced_sets(torch.ones(6, 4, dtype=torch.bool))
-    branches.move(
-        logits,
-        first_opinions(reduced, torch.ones(6, 4).bool(), like=logits),
-        z,
-        torch.ones(6, 4, dtype=torch.float64),
-    )
-    assert (branches.weight.grad.diagonal(dim1=0, dim2=1) == 0).all()
-    assert (branches.bias.grad.diagonal() == 0).all()
+    everything = torch.ones(6, 4, dtype=torch.bool)
+    target = first_opinions(reduced, everything, like=logits)
+    weight, bias = branches.gradient(logits, target, z, torch.ones(6, 4, dtype=torch.float64))
+    assert (weight.diagonal(dim1=0, dim2=1) == 0).all()
+    assert (bias.diagonal() == 0).all()
 
 
 def test_closed_form_gradient_of_the_branches_is_that_of_autograd():
@@ -132,7 +129,7 @@ def test_closed_form_gradient_of_the_branches_is_that_of_autograd():
     reduced = branches.reduced_sets(mask)
     u = opinions(branches.logits(z), reduced, mask)
     row_weight = reduced.any(-1).double()
-    branches.move(branches.logits(z), u, z, row_weight)
+    slopes = branches.gradient(branches.logits(z), u, z, row_weight)
 
     loss = torch.zeros((), dtype=torch.float64)
     w, b = torch.tensor(weight, requires_grad=True), torch.tensor(bias, requires_grad=True)
@@ -144,8 +141,24 @@ def test_closed_form_gradient_of_the_branches_is_that_of_autograd():
             log_p = (w[j, others] @ z[i] + b[j, others]).log_softmax(-1)
             loss = loss - (u[i, j, others] * log_p).sum() / 7
     loss.backward()
-    assert torch.allclose(branches.weight.grad, w.grad, atol=1e-12)
-    assert torch.allclose(branches.bias.grad, b.grad, atol=1e-12)
+    assert torch.allclose(slopes[0], w.grad, atol=1e-12)
+    assert torch.allclose(slopes[1], b.grad, atol=1e-12)
+
+
+def test_the_branches_step_is_that_of_sgd():
+    rng = np.random.default_rng(3)
+    weight, bias = rng.standard_normal((3, 3, 2)), rng.standard_normal((3, 3))
+    branches = made_branches(weight, bias)
+    reference = [torch.nn.Parameter(torch.tensor(weight)), torch.nn.Parameter(torch.tensor(bias))]
+    optimiser = torch.optim.SGD(reference, lr=0.1, momentum=0.9, weight_decay=0.01)
+    for _ in range(3):
+        slopes = [torch.tensor(rng.standard_normal(p.shape)) for p in reference]
+        for parameter, slope in zip(reference, slopes):
+            parameter.grad = slope.clone()
+        optimiser.step()
+        branches.move(tuple(slopes), lr=0.1, momentum=0.9, weight_decay=0.01)
+    assert torch.allclose(branches.weight, reference[0], atol=1e-12)
+    assert torch.allclose(branches.bias, reference[1], atol=1e-12)
 
 
 def test_with_two_candidates_v_is_the_swapped_weight():

@@ -167,8 +167,15 @@ def test_a_run_folder_holds_everything(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows] == [0, 1, 2]
     saved = load_tree(tmp_path / "checkpoint" / "last.safetensors")
-    assert {"branches.weight", "meta.weight", "rows.mu", "rows.q", "net.head.weight"} <= saved["state"].keys()
-    assert saved["own_optimisers"].keys() == {"branches", "meta"}
+    assert {
+        "branches.weight",
+        "branches.weight_velocity",
+        "meta.weight",
+        "rows.mu",
+        "rows.q",
+        "net.head.weight",
+    } <= saved["state"].keys()
+    assert saved["own_optimisers"].keys() == {"meta"}
     assert saved["generators"].keys() == {"default", "order", "clean", "step"}
     assert json.loads((tmp_path / "done").read_text())["epochs"] == 3
 

@@ -26,9 +26,14 @@ class Branches(nn.Module):
     def __init__(self, n_classes: int, n_features: int) -> None:
         super().__init__()
         all_labels = torch.ones(n_classes, n_classes, dtype=torch.bool)
-        self.weight = nn.Parameter(torch.zeros(n_classes, n_classes, n_features))  # branch, label, feature
-        self.bias = nn.Parameter(torch.zeros(n_classes, n_classes))
+        shape = (n_classes, n_classes, n_features)  # branch, label, feature
+        self.weight = nn.Parameter(torch.zeros(shape), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(shape[:2]), requires_grad=False)
         self.register_buffer("outputs", all_labels ^ torch.eye(n_classes, dtype=torch.bool), persistent=False)
+        self.register_buffer("weight_velocity", torch.zeros_like(self.weight))
+        self.register_buffer("bias_velocity", torch.zeros_like(self.bias))
+        self.weight_velocity: Tensor
+        self.bias_velocity: Tensor
         self.outputs: Tensor
         """(branch, label): branch j knows every label but j."""
 
@@ -48,14 +53,23 @@ class Branches(nn.Module):
         return candidates.unsqueeze(1) & self.outputs
 
     @torch.no_grad()
-    def move(self, logits: Tensor, target: Tensor, z: Tensor, row_weight: Tensor) -> None:
-        """Set the gradient of the branches' cross-entropy (R9), mean over rows, sum over branches.
+    def gradient(
+        self, logits: Tensor, target: Tensor, z: Tensor, row_weight: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Of the branches' cross-entropy (R9), mean over rows, sum over branches: for weight and bias.
 
         `row_weight` (B, branch) is 0 where a branch must skip a row.
         """
         error = self.probabilities(logits).sub_(target).mul_((row_weight / len(z)).unsqueeze(-1))
-        self.weight.grad = (error.flatten(1).T @ z).view_as(self.weight)
-        self.bias.grad = error.sum(dim=0)
+        return (error.flatten(1).T @ z).view_as(self.weight), error.sum(dim=0)
+
+    @torch.no_grad()
+    def move(self, gradients: tuple[Tensor, Tensor], lr: float, momentum: float, weight_decay: float) -> None:
+        """One step of SGD (R13). Written out, since it is a few operations on two tensors."""
+        parts = ((self.weight, self.weight_velocity), (self.bias, self.bias_velocity))
+        for (parameter, velocity), gradient in zip(parts, gradients):
+            velocity.mul_(momentum).add_(gradient.add_(parameter, alpha=weight_decay))
+            parameter.sub_(velocity, alpha=lr)
 
 
 def opinions(logits: Tensor, reduced: Tensor, candidates: Tensor) -> Tensor:

@@ -93,9 +93,6 @@ class Rplg(Method):
             z = task.net.features(task.example)
         state = State(task.net, branches=Branches(c, z.shape[1]).to(task.dtype))
         state.notes |= {"draws": draws_at_random(task.net), "all_visited": False}
-        state.optimisers["branches"] = make_optimiser(
-            "sgd", state.branches.parameters(), self.branch_lr, self.branch_decay, self.branch_momentum
-        )
         if self.learns_weights(task):
             inputs = z if self.meta_input == "features" else task.example.flatten(1)
             state.meta = meta_learner(inputs.shape[1], c, self.meta_hidden).to(task.dtype)
@@ -163,7 +160,9 @@ class Rplg(Method):
         w = w.detach()
         v = mix(w, u)  # R6
         q = self.alpha * mu + (1 - self.alpha) * v  # R4
-        state.rows.put(batch.index, mu=own, v=v, q=q, w=w, visited=torch.ones_like(visited))
+        state.rows.put(batch.index, mu=own, v=v, q=q, w=w)
+        if not state.notes["all_visited"]:
+            state.rows.put(batch.index, visited=torch.ones_like(visited))
         return mean_cross_entropy([logits, *(state.net(view) for view in batch.views[1:])], q)  # R17
 
     def branch_step(self, state: State, batch: Batch, z: Tensor, mu: Tensor, visited: Tensor) -> Tensor:
@@ -182,8 +181,8 @@ class Rplg(Method):
         row_weight = (~only_labels(candidates)).to(z.dtype)
         if self.branch_rows == "likely":
             row_weight = row_weight * (1 - mu)
-        branches.move(logits, u, z, row_weight)
-        state.optimisers["branches"].step()
+        slopes = branches.gradient(logits, u, z, row_weight)
+        branches.move(slopes, self.branch_lr, self.branch_momentum, self.branch_decay)
         return u
 
     def branch_weights(self, state: State, batch: Batch, z: Tensor, mu: Tensor) -> Tensor:

@@ -1,0 +1,133 @@
+"""Distributions of (x, y) whose posterior eta(x) = p(y | x) is known exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+BLOCK = 20_000
+"""Rows drawn at a time."""
+
+
+class Draw(NamedTuple):
+    x: np.ndarray
+    """(n, d) instances."""
+    eta: np.ndarray
+    """(n, c) their posteriors."""
+
+
+class Posterior(Protocol):
+    """A distribution to draw from. Every draw takes all its randomness from `rng`."""
+
+    @property
+    def n_classes(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    def draw(self, rng: np.random.Generator, n: int) -> Draw: ...
+
+
+@dataclass(frozen=True)
+class RandomLogits:
+    """Posteriors are the softmax of independent normal logits, and the instance is its logits.
+
+    There is nothing to learn here, but gaps of all sizes occur: the distribution of the reference values.
+    """
+
+    n_classes: int = 6
+    scale: float = 1.5
+
+    @property
+    def n_features(self) -> int:
+        return self.n_classes
+
+    def draw(self, rng: np.random.Generator, n: int) -> Draw:
+        logits = rng.normal(0.0, self.scale, (n, self.n_classes))
+        return Draw(logits, softmax(logits))
+
+
+@dataclass(frozen=True)
+class GaussianClasses:
+    """Equally frequent normal classes with unit covariance; the posterior is a linear softmax model.
+
+    A linear classifier can be exactly right here, and so can a linear branch.
+    """
+
+    n_classes: int = 6
+    n_features: int = 6
+    spread: float = 1.0
+    """Standard deviation of the class means, coordinate by coordinate."""
+    seed: int = 0
+    """Seed of the class means."""
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        return np.random.default_rng(self.seed).normal(0.0, self.spread, (self.n_classes, self.n_features))
+
+    def draw(self, rng: np.random.Generator, n: int) -> Draw:
+        labels = rng.integers(self.n_classes, size=n)
+        x = self.means[labels] + rng.normal(size=(n, self.n_features))
+        return Draw(x, softmax(x @ self.means.T - (self.means**2).sum(axis=1) / 2))
+
+
+@dataclass(frozen=True)
+class RandomNetwork:
+    """Normal instances; the posterior is the softmax of a fixed random network with one hidden layer.
+
+    Logits are centred and scaled to the standard deviation `scale`, so that gaps are about as wide as
+    those of `RandomLogits`; no small model is exactly right.
+    """
+
+    n_classes: int = 6
+    n_features: int = 6
+    hidden: int = 16
+    scale: float = 1.5
+    seed: int = 0
+    """Seed of the network's weights."""
+
+    @cached_property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(self.seed)
+        first = rng.normal(0.0, 1.5 / np.sqrt(self.n_features), (self.n_features, self.hidden))
+        bias = rng.normal(0.0, 0.5, self.hidden)
+        second = rng.normal(size=(self.hidden, self.n_classes))
+        logits = np.tanh(rng.normal(size=(BLOCK, self.n_features)) @ first + bias) @ second
+        centre = logits.mean(axis=0)
+        factor = self.scale / (logits - centre).std()
+        return first, bias, second * factor, centre * factor
+
+    def draw(self, rng: np.random.Generator, n: int) -> Draw:
+        first, bias, second, centre = self._weights
+        x = rng.normal(size=(n, self.n_features))
+        return Draw(x, softmax(np.tanh(x @ first + bias) @ second - centre))
+
+
+POSTERIORS: dict[str, Posterior] = {
+    "random logits": RandomLogits(),
+    "gaussian": GaussianClasses(),
+    "network": RandomNetwork(),
+}
+"""The distributions of `oneof theory`; the reference values belong to the first."""
+
+
+def blocks(posterior: Posterior, n: int, seed: int, size: int = BLOCK) -> Iterator[np.ndarray]:
+    """Posteriors of n draws, some rows at a time; the same seed gives the same rows again."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, n, size):
+        yield posterior.draw(rng, min(size, n - start)).eta
+
+
+def draw_labels(rng: np.random.Generator, eta: np.ndarray) -> np.ndarray:
+    """One label per row, drawn from its posterior."""
+    chosen = (rng.random((len(eta), 1)) < eta.cumsum(axis=1)).argmax(axis=1)
+    return chosen.astype(np.int64)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
