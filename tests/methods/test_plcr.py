@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.methods.base import Batch, State, StepInfo
-from oneof.methods.plcr import Plcr, consistency_loss, log_complement, negative_loss, shared_target
+from oneof.methods.losses import log_complement, negative_loss
+from oneof.methods.plcr import Plcr, consistency_loss, shared_target
 from tests.methods.by_hand import (
     DTYPES,
     MASKS,

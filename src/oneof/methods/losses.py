@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
@@ -23,3 +24,18 @@ def set_loss(logits: Tensor, mask: Tensor) -> Tensor:
     For a set of one label this is the ordinary cross-entropy.
     """
     return -logits.log_softmax(dim=-1).masked_fill(~mask, float("-inf")).logsumexp(dim=-1)
+
+
+def negative_loss(logits: Tensor, mask: Tensor) -> Tensor:
+    """−Σ_{k ∉ S} log(1 − softmax(logits)_k)."""
+    return -log_complement(logits).masked_fill(mask, 0).sum(dim=-1)
+
+
+def log_complement(logits: Tensor) -> Tensor:
+    """log(1 − softmax(logits)), exact also where a probability is 1 up to rounding."""
+    log_p = logits.log_softmax(dim=-1)
+    top = log_p.argmax(dim=-1, keepdim=True)
+    # only the largest probability can exceed ½; for it the others are summed in log space
+    others = log_p.scatter(-1, top, torch.finfo(log_p.dtype).min).logsumexp(dim=-1, keepdim=True)
+    small = log_p.exp().scatter(-1, top, 0)
+    return torch.log1p(-small).scatter(-1, top, others)

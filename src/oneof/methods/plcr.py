@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from oneof.methods.base import Batch, State, StepInfo, hyper, register
-from oneof.methods.losses import mean_cross_entropy
+from oneof.methods.losses import mean_cross_entropy, negative_loss
 from oneof.methods.proden import Proden
 from oneof.methods.targets import candidate_softmax
 
@@ -66,18 +66,3 @@ def shared_target(logits: list[Tensor], mask: Tensor) -> Tensor:
     """The candidates' normalised geometric mean over the views' predictions."""
     # a mean of log-probabilities is a mean of logits up to a constant per row, which cancels
     return candidate_softmax(torch.stack(logits).mean(dim=0), mask)
-
-
-def negative_loss(logits: Tensor, mask: Tensor) -> Tensor:
-    """−Σ_{k ∉ S} log(1 − softmax(logits)_k)."""
-    return -log_complement(logits).masked_fill(mask, 0).sum(dim=-1)
-
-
-def log_complement(logits: Tensor) -> Tensor:
-    """log(1 − softmax(logits)), exact also where a probability is 1 up to rounding."""
-    log_p = logits.log_softmax(dim=-1)
-    top = log_p.argmax(dim=-1, keepdim=True)
-    # only the largest probability can exceed ½; for it the others are summed in log space
-    others = log_p.scatter(-1, top, torch.finfo(log_p.dtype).min).logsumexp(dim=-1, keepdim=True)
-    small = log_p.exp().scatter(-1, top, 0)
-    return torch.log1p(-small).scatter(-1, top, others)
