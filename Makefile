@@ -2,12 +2,12 @@
 PYTHON ?= python3
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary -c constraints.txt
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit cluster clean
 
 demo: .venv/ready-demo
 	.venv/bin/oneof demo
 
-test: lint types unit
+test: lint types unit cluster
 
 lint: .venv/ready-dev
 	.venv/bin/ruff check .
@@ -17,7 +17,10 @@ types: .venv/ready-dev
 	.venv/bin/mypy
 
 unit: .venv/ready-dev
-	.venv/bin/pytest -n 2
+	.venv/bin/pytest -n 2 --ignore=tests/cluster
+
+cluster: .venv/ready-dev
+	.venv/bin/pytest tests/cluster
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -1,15 +1,24 @@
-"""What the benchmark scripts share: versions, and a readable table with JSON as the last line."""
+"""What the benchmark scripts share: a training on random data, its memory, tables and the JSON line."""
 
 from __future__ import annotations
 
+import gc
 import json
 import platform
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 import oneof
+from oneof.candidates import Candidates
+from oneof.methods import Method
+from oneof.nets import Net
+from oneof.training import CleanRows, Recipe
+from oneof.training.loop import Fit
+from oneof.views import RowItself
 
 
 def versions() -> dict[str, str]:
@@ -44,3 +53,49 @@ def print_json(figures: dict[str, Any]) -> None:
     """The last line of every benchmark: its figures and the versions they were measured with."""
     print()
     print(json.dumps({**figures, "versions": versions()}))
+
+
+def random_fit(
+    method: Method,
+    net: Callable[[], Net],
+    shape: tuple[int, ...],
+    *,
+    batch: int,
+    steps: int,
+    classes: int = 10,
+    epochs: int = 10**6,
+    device: str = "cpu",
+) -> Fit:
+    """A training on random inputs with random candidates, `steps` batches long, ready for its first epoch."""
+    rng = np.random.default_rng(0)
+    n = batch * steps
+    y = rng.integers(classes, size=n)
+    mask = rng.random((n, classes)) < 0.3
+    mask[np.arange(n), y] = True
+    x, x_clean = (rng.standard_normal((size, *shape), dtype=np.float32) for size in (n, batch))
+    clean = CleanRows(x_clean, np.eye(classes, dtype=bool)[y[:batch]])
+    recipe = Recipe(
+        epochs=epochs, batch_size=batch, optimiser="sgd", lr=0.01, schedule="constant", device=device
+    )
+    sets = Candidates.from_mask(mask, truth=y)
+    fit = Fit(method, net, x, sets, recipe, clean, None, None, RowItself(), torch.device(device))
+    fit.selection = None  # no evaluation between the steps
+    fit.end_epoch()
+    fit.step.epoch = 0
+    return fit
+
+
+def peak_memory_mb(fit: Fit, epochs: int = 1) -> float:
+    """Peak resident memory of some epochs beyond what was resident before (Linux, a process of its own)."""
+    fit.predict(fit.task.example)  # what the first forward pass of any net allocates once
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before = _status("VmRSS")
+    for _ in range(epochs):
+        fit.run_epoch()
+    return (_status("VmHWM") - before) / 1000
+
+
+def _status(key: str) -> float:
+    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(key))
+    return float(line.split()[1])  # kB

@@ -9,27 +9,21 @@ every variant takes its turn, so that a busy machine slows all of them alike. Ba
 
 from __future__ import annotations
 
-import gc
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
-from common import print_json, print_table
-from oneof.candidates import Candidates
+from common import peak_memory_mb, print_json, print_table, random_fit
 from oneof.methods import Method, make_method
 from oneof.methods.rplg import Rplg, meta_gradient
 from oneof.nets import Net, build_net
-from oneof.training import CleanRows, Recipe
 from oneof.training.loop import Fit
-from oneof.views import RowItself
 
 BATCH, CLASSES, STEPS = 256, 10, 4
 FORMS = ("exact", "difference", "head", "unrolled")
@@ -58,31 +52,7 @@ NETS: dict[str, tuple[Callable[[], Net], tuple[int, ...]]] = {
 
 def make_fit(method: Method, net: str, device: str) -> Fit:
     factory, shape = NETS[net]
-    rng = np.random.default_rng(0)
-    n = BATCH * STEPS
-    y = rng.integers(CLASSES, size=n)
-    mask = rng.random((n, CLASSES)) < 0.3
-    mask[np.arange(n), y] = True
-    x, x_clean = (rng.standard_normal((size, *shape), dtype=np.float32) for size in (n, BATCH))
-    clean = CleanRows(x_clean, np.eye(CLASSES, dtype=bool)[y[:BATCH]])
-    recipe = Recipe(
-        epochs=10**6, batch_size=BATCH, optimiser="sgd", lr=0.01, schedule="constant", device=device
-    )
-    fit = Fit(
-        method,
-        factory,
-        x,
-        Candidates.from_mask(mask),
-        recipe,
-        clean,
-        None,
-        None,
-        RowItself(),
-        torch.device(device),
-    )
-    fit.selection = None  # no evaluation between the steps
-    fit.step.epoch = 0
-    return fit
+    return random_fit(method, factory, shape, batch=BATCH, steps=STEPS, classes=CLASSES, device=device)
 
 
 def steps(fit: Fit) -> float:
@@ -124,23 +94,6 @@ def peak_memory(net: str, device: str) -> dict[str, float]:
         fit.run_epoch()
         found[name] = (torch.cuda.max_memory_allocated() - before) / 1e6
     return found
-
-
-def print_own_memory(net: str, name: str) -> None:
-    """Peak resident memory of an epoch beyond what was resident before it (Linux)."""
-    torch.set_num_threads(1)
-    fit = make_fit(VARIANTS[name], net, "cpu")
-    fit.predict(fit.task.example)  # what the first forward pass of any net allocates once
-    gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    before = _status("VmRSS")
-    fit.run_epoch()
-    print((_status("VmHWM") - before) / 1000)
-
-
-def _status(key: str) -> float:
-    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(key))
-    return float(line.split()[1])  # kB
 
 
 @contextmanager
@@ -202,7 +155,9 @@ def breakdown(net: str, form: str, rounds: int) -> dict[str, float]:
 
 def main() -> None:
     if "--memory" in sys.argv:
-        print_own_memory(*sys.argv[-2:])
+        torch.set_num_threads(1)
+        net, name = sys.argv[-2:]
+        print(peak_memory_mb(make_fit(VARIANTS[name], net, "cpu")))
         return
     quick = "--quick" in sys.argv
     figures: dict[str, dict[str, dict[str, float]]] = {}

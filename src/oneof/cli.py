@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, Union
 
@@ -18,6 +19,7 @@ from oneof.commands.demo import Demo
 from oneof.commands.fit import Fit
 from oneof.commands.methods import Methods
 from oneof.commands.predict import Predict
+from oneof.commands.report import Report
 from oneof.commands.theory import Theory
 
 
@@ -57,6 +59,7 @@ COMMANDS = {
     "data": Data,
     "candidates": CandidateSets,
     "bench": Bench,
+    "report": Report,
     "theory": Theory,
 }
 
@@ -67,27 +70,39 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(f"oneof {__version__}")
         return
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to stop
     choices: Any = Union[tuple(Annotated[cls, subcommand(name)] for name, cls in COMMANDS.items())]  # noqa: UP007
-    command: Any = tyro.cli(
-        choices,
-        prog="oneof",
-        description=main.__doc__,
-        args=arguments,
-        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
-    )
     try:
-        sys.exit(command.run())
+        command: Any = tyro.cli(
+            choices,
+            prog="oneof",
+            description=f"{main.__doc__}\n\nONEOF_DEBUG=1 in the environment: errors show their origin.",
+            args=arguments,
+            config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
+        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _say
+            code = command.run()
+        sys.stdout.flush()
+        sys.exit(code)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt as stop:
-        print(f"\noneof: {stop or 'stopped'}", file=sys.stderr)
+        print(f"\noneof: {str(stop) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         if os.environ.get("ONEOF_DEBUG"):
             raise
         print(f"oneof: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _say(message: Warning | str, *where: Any, **more: Any) -> None:
+    """A warning as a line for a person, without the place in our code it comes from."""
+    print(f"oneof: warning: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from torch import nn
 
 from oneof.candidates import Candidates
 from oneof.data.scaling import Scaling
-from oneof.inputs import as_candidates, known, label_columns
+from oneof.inputs import as_candidates, class_array, holds_sets, is_pair, known, label_columns, plain
 from oneof.methods import Method, make_method
-from oneof.nets import NETS, Net, as_net, build_net
+from oneof.nets import Net, as_net, build_net
+from oneof.nets.tabular import layer_sizes
 from oneof.scoring import covering_rate
 from oneof.training import CleanRows, Recipe, Run, Silent, default_progress, find_clean_rows, train
 from oneof.training.recipe import choose_device
@@ -32,7 +35,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
     method_params : dict, optional
         Hyper-parameters of the method, by name.
     net : {"mlp", "linear"}, nn.Module or (features, head), default="mlp"
-        The network. A module of your own is copied, not changed.
+        The network. A module of your own is copied, not changed; it returns logits, and every fit
+        starts from the weights it has.
     hidden : sequence of int, default=(300, 300)
         Hidden layers of the MLP.
     batch_norm : bool, default=True
@@ -45,11 +49,12 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
     clean_weight : float, default=0
         Weight of cross-entropy on the clean rows in the loss.
     selection_share : float, default=0
-        Part of the clean rows kept aside to choose the epoch by, where `patience` is set. With 0
-        the clean rows do both, which favours methods that learn from them.
+        Part of the clean rows kept aside: the accuracy in `history_` and, with `patience`, the choice
+        of the epoch come from rows nobody learned from. With 0 the clean rows do both, which favours
+        methods that learn from them.
     device : str, default="auto"
         The GPU where there is one.
-    random_state : int, default=0
+    random_state : int, RandomState or None, default=0
         Seed of everything random in a fit. None draws a new one.
     run : path, optional
         Folder for metrics and checkpoints; an interrupted `fit` continues from it.
@@ -67,7 +72,13 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
     clean_source_ : str
         Where the clean rows came from: `given`, `singletons`, `held-out sets` or `none`.
     n_clean_ : int
-        How many there were.
+        How many there were, those kept aside by `selection_share` included.
+    n_selection_ : int
+        How many of them were kept aside.
+    best_epoch_ : int
+        Epoch (from 0) whose weights were kept: the last one without `patience`.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn; names where X was a data frame.
     net_ : tuple of nn.Module
         The trained network(s); the prediction is the mean of their logits.
 
@@ -135,7 +146,9 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
         X : array, tensor or data frame (n, d)
             Inputs.
         y : mask (n, c), Candidates, list of label sets, or labels (n,)
-            What each row may be.
+            What each row may be. A mask is an array, tensor, sparse matrix or data frame of booleans
+            or of 0 and 1; the columns of a data frame name the classes. Lists of equal length that
+            hold only 0 and 1 are read as a mask.
         clean : (X_clean, y_clean) or vector (n,), optional
             Rows with trusted labels: further ones, or a vector with the known label of a training
             row and a missing value elsewhere (those rows leave candidate training).
@@ -147,30 +160,27 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
                 f"Found input variables with inconsistent numbers of samples: X has {len(X)} rows, "
                 f"y has {len(candidates)}."
             )
+        self._check_settings()
         method = make_method(self.method, self.method_params)
         recipe = self._recipe()
         recipe.check()
-        self.classes_ = np.asarray(candidates.classes)
+        self.classes_ = class_array(candidates.classes)
         rows, held, clean_rows = self._clean_rows(X, candidates, clean, method, recipe)
         if len(rows) < 2:
             raise ValueError(
                 f"n_samples = {len(rows)}: at least 2 training rows are needed, and only 1 sample or none "
                 "is left after the clean rows."
             )
-        table = X.ndim == 2
-        self.scaling_ = Scaling.fit(X[rows], self.scaling) if table else None
-        selection = None
-        if clean_rows is not None:
-            clean_rows = CleanRows(self._scaled(clean_rows.x), clean_rows.mask, clean_rows.source)
-            if self.selection_share:
-                clean_rows, selection = clean_rows.divide(self.selection_share, recipe.seed)
+        self.scaling_ = Scaling.fit(X[rows], self.scaling) if X.ndim == 2 else None
+        x = self._scaled(X)
+        learned, selection = self._divided(clean_rows, recipe.seed)
         trained = train(
             method,
-            lambda: self._make_net(X, len(self.classes_)),
-            self._scaled(X[rows]),
+            lambda: self._make_net(x),
+            x[rows],
             candidates.take(rows),
             recipe=recipe,
-            clean=clean_rows,
+            clean=learned,
             selection=selection,
             run=Run(self.run) if self.run is not None else None,
             progress=default_progress() if self.verbose else Silent(),
@@ -181,110 +191,168 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
         self.best_epoch_ = trained.best_epoch
         self.clean_source_ = "none" if clean_rows is None else clean_rows.source
         self.n_clean_ = 0 if clean_rows is None else len(clean_rows)
-        self.transduction_ = self._transduction(X, candidates, rows, held, trained.pseudo_labels)
+        self.n_selection_ = 0 if selection is None else len(selection)
+        self.transduction_ = np.empty(candidates.mask.shape, dtype=np.float32)
+        self.transduction_[rows] = trained.pseudo_labels
+        if clean_rows is not None and len(held):
+            # rows that left training: the label that was given, or the model's opinion on their set
+            self.transduction_[held] = restricted(self._probabilities(x[held]), clean_rows.mask)
         return self
+
+    def _check_settings(self) -> None:
+        """Raise on values that cannot be meant, before anything is computed."""
+        for name, empty in (("epochs", False), ("batch_size", True), ("patience", True)):
+            value = getattr(self, name)
+            if not (empty and value is None) and not (isinstance(value, int | np.integer) and value >= 1):
+                more = " or None" if empty else ""
+                raise ValueError(f"{name} is {value!r}; give a whole number of at least 1{more}.")
+        for name in ("lr", "weight_decay", "clean_weight", "selection_share"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
+                raise ValueError(f"{name} is {value!r}; give a number of at least 0.")
+        if self.selection_share >= 1:
+            raise ValueError(
+                f"selection_share is {self.selection_share!r}; give a part of the clean rows, below 1."
+            )
+        try:
+            cuda = choose_device(self.device).type == "cuda"
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f'device is {self.device!r}; give "auto", "cpu" or "cuda".') from error
+        if cuda and not torch.cuda.is_available():
+            raise ValueError(f'device is {self.device!r}, but torch sees no GPU here; give "auto" or "cpu".')
 
     def _recipe(self) -> Recipe:
         seed = self.random_state
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
-        elif not isinstance(seed, int | np.integer):
-            raise ValueError(f"random_state is {seed!r}; give a whole number or None.")
+        elif isinstance(seed, np.random.RandomState):
+            seed = seed.randint(2**31 - 1)
+        elif not (isinstance(seed, int | np.integer) and seed >= 0):
+            raise ValueError(f"random_state is {seed!r}; give a whole number of at least 0 or None.")
         return Recipe(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
+            epochs=int(self.epochs),
+            batch_size=self.batch_size and int(self.batch_size),
             optimiser=self.optimiser,  # type: ignore[arg-type]
-            lr=self.lr,
-            weight_decay=self.weight_decay,
+            lr=float(self.lr),
+            weight_decay=float(self.weight_decay),
             schedule=self.schedule,  # type: ignore[arg-type]
-            patience=self.patience,
-            clean_weight=self.clean_weight,
+            patience=self.patience and int(self.patience),
+            clean_weight=float(self.clean_weight),
             seed=int(seed),
             device=self.device,
         )
 
     def _inputs(self, X: Any, reset: bool) -> np.ndarray:
+        X = plain(X)
         own_net = not isinstance(self.net, str)
-        return validate_data(self, X, reset=reset, dtype=np.float32, allow_nd=own_net, ensure_min_samples=1)
+        # features are scaled in double precision: in single, a column of time stamps would lose its digits
+        table = getattr(X, "ndim", 2) == 2
+        dtype = [np.float64, np.float32] if table else np.float32
+        return validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=own_net)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        return X if self.scaling_ is None else self.scaling_.apply(X)
+        if self.scaling_ is None:
+            return np.ascontiguousarray(X, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            x = self.scaling_.apply(X)
+        wrong = np.argwhere(~np.isfinite(x))
+        if len(wrong):
+            i, k = wrong[0]
+            raise ValueError(
+                f"X[{i}, {k}] = {X[i, k]} is too large for float32, the precision of the network."
+            )
+        return x
 
-    def _make_net(self, X: np.ndarray, n_classes: int) -> Net:
+    def _make_net(self, x: np.ndarray) -> Net:
+        """A new net for scaled inputs."""
         if isinstance(self.net, str):
-            if self.net not in NETS:
-                raise ValueError(f"there is no net {self.net!r}; there are {', '.join(sorted(NETS))}.")
-            return build_net(self.net, X.shape[1], n_classes, **self._net_options())
-        return as_net(self.net, torch.from_numpy(self._scaled(X[:2])))
+            return build_net(self.net, x.shape[1], len(self.classes_), **self._net_options())
+        return as_net(self.net, torch.from_numpy(x[:2]), n_classes=len(self.classes_))
 
     def _net_options(self) -> dict[str, Any]:
         if self.net != "mlp":
             return {}
-        return {"hidden": tuple(int(size) for size in self.hidden), "batch_norm": bool(self.batch_norm)}
+        return {"hidden": layer_sizes(self.hidden), "batch_norm": bool(self.batch_norm)}
 
     def _clean_rows(
         self, X: np.ndarray, candidates: Candidates, clean: Any, method: Method, recipe: Recipe
     ) -> tuple[np.ndarray, np.ndarray, CleanRows | None]:
         """Rows to train on, rows taken out of them, and the clean rows."""
         everything, nothing = np.arange(len(X)), np.zeros(0, dtype=np.int64)
-        one_hot = np.eye(len(self.classes_), dtype=bool)
-        if isinstance(clean, tuple):
-            if len(clean) != 2:
-                raise ValueError(f"clean is a tuple of {len(clean)}; give (X_clean, y_clean) or a vector.")
-            x_clean, labels = self._inputs(clean[0], reset=False), np.asarray(clean[1])
-            if len(x_clean) != len(labels):
-                raise ValueError(f"clean has {len(x_clean)} rows but {len(labels)} labels.")
-            mask = one_hot[label_columns(labels, self.classes_, "y_clean")]
-            return everything, nothing, CleanRows(x_clean, mask)
-        if clean is not None:
-            labels = np.asarray(clean)
-            if labels.shape != (len(X),):
-                raise ValueError(
-                    f"clean has shape {labels.shape}, but there are {len(X)} rows; give one entry per row "
-                    "(missing where unknown), or a pair (X_clean, y_clean)."
+        learns = method.clean_rows(recipe.rows_per_step(len(X))) > 0 or recipe.clean_weight > 0
+        if clean is None:
+            if not learns and recipe.patience is None:
+                return everything, nothing, None
+            rows, held, source = find_clean_rows(candidates, recipe.seed)
+            if len(held):
+                return rows, held, CleanRows(X[held], candidates.mask[held], source)
+            if recipe.patience is not None:
+                warnings.warn(
+                    f"patience = {recipe.patience} has no effect: {len(X)} rows are too few to hold any out.",
+                    stacklevel=3,
                 )
-            held = np.flatnonzero(known(labels))
-            if not len(held):
-                raise ValueError("clean names no label at all: every entry is missing.")
-            mask = one_hot[label_columns(labels[held], self.classes_, "clean")]
-            return np.setdiff1d(everything, held), held, CleanRows(X[held], mask)
-        wanted = method.clean_rows(recipe.rows_per_step(len(X))) or recipe.clean_weight or recipe.patience
-        if not wanted:
             return everything, nothing, None
-        rows, held, source = find_clean_rows(candidates, recipe.seed)
-        found = CleanRows(X[held], candidates.mask[held], source) if len(held) else None
-        return rows, held, found
+        if not learns and recipe.patience is None:
+            warnings.warn(
+                f"{method.info.name} does not learn from the clean rows: they are only evaluated.\n"
+                "  Set clean_weight to train on them, or patience to choose the epoch by them.",
+                stacklevel=3,
+            )
+        one_hot = np.eye(len(self.classes_), dtype=bool)
+        if is_pair(clean):
+            x_clean, labels = self._inputs(clean[0], reset=False), np.asarray(plain(clean[1]))
+            columns = label_columns(labels, self.classes_, "y_clean")
+            if not len(x_clean) == len(columns) > 0:
+                raise ValueError(f"X_clean has {len(x_clean)} rows, but y_clean has {len(columns)}.")
+            return everything, nothing, CleanRows(x_clean, one_hot[columns])
+        try:
+            labels = np.asarray(plain(clean))
+        except ValueError:  # parts of different shapes
+            labels = np.zeros(())
+        if labels.shape != (len(X),):
+            size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
+            what = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
+            raise ValueError(
+                f"clean {what}, but there are {len(X)} rows; give one entry per row "
+                "(missing where unknown), or a pair (X_clean, y_clean)."
+            )
+        held = np.flatnonzero(known(labels))
+        if not len(held):
+            raise ValueError("clean names no label at all: every entry is missing.")
+        columns = label_columns(labels, self.classes_, "clean", rows=held)
+        return np.setdiff1d(everything, held), held, CleanRows(X[held], one_hot[columns])
 
-    def _transduction(
-        self,
-        X: np.ndarray,
-        candidates: Candidates,
-        rows: np.ndarray,
-        held: np.ndarray,
-        pseudo_labels: np.ndarray,
-    ) -> np.ndarray:
-        """Pseudo-labels of all rows; rows that left training get the model's opinion on their set."""
-        whole = np.empty(candidates.mask.shape, dtype=np.float32)
-        whole[rows] = pseudo_labels
-        if len(held):
-            inside = self.predict_proba(X[held]) * candidates.mask[held]
-            mass = inside.sum(axis=1, keepdims=True)
-            flat = candidates.mask[held] / candidates.mask[held].sum(axis=1, keepdims=True)
-            whole[held] = np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)
-        return whole
+    def _divided(self, clean: CleanRows | None, seed: int) -> tuple[CleanRows | None, CleanRows | None]:
+        """Clean rows to learn from and, where `selection_share` asks for them, others to select by."""
+        if clean is None:
+            return None, None
+        clean = CleanRows(self._scaled(clean.x), clean.mask, clean.source)
+        if not self.selection_share:
+            return clean, None
+        parts = clean.divide(self.selection_share, seed) if len(clean) > 1 else ()
+        if not parts or not all(len(part) for part in parts):
+            raise ValueError(
+                f"selection_share is {self.selection_share!r}, but {len(clean)} clean rows are too few to "
+                "divide."
+            )
+        return parts
 
     # ---- predict ------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, c): class probabilities."""
         check_is_fitted(self)
-        x = self._scaled(self._inputs(X, reset=False))
+        return self._probabilities(self._scaled(self._inputs(X, reset=False)))
+
+    def _probabilities(self, x: np.ndarray) -> np.ndarray:
+        """Class probabilities of scaled inputs."""
         device = choose_device(self.device)
         nets: tuple[nn.Module, ...] = tuple(net.to(device).eval() for net in self.net_)
+        dtype = next((p.dtype for p in nets[0].parameters()), torch.float32)
         parts = []
         with torch.no_grad():
             for start in range(0, len(x), EVALUATION_BATCH):
-                batch = torch.from_numpy(x[start : start + EVALUATION_BATCH]).to(device)
+                batch = torch.from_numpy(x[start : start + EVALUATION_BATCH]).to(device, dtype)
                 logits = torch.stack([net(batch) for net in nets]).mean(dim=0)
                 parts.append(logits.double().softmax(dim=-1).cpu().numpy())
         return np.concatenate(parts)
@@ -295,10 +363,10 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy for 1-D labels, covering rate for a mask or `Candidates`."""
-        if isinstance(y, Candidates) or (np.ndim(y) == 2 and np.shape(y)[1] > 1):
-            return covering_rate(self, X, y)
-        return super().score(X, y, sample_weight)
+        """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
+        if holds_sets(y):
+            return covering_rate(self, X, y, sample_weight)
+        return super().score(X, plain(y), sample_weight)
 
     # ---- the rest of the contract -------------------------------------------------------------
 
@@ -308,9 +376,23 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
 
         save(self, path)
 
+    def __getstate__(self) -> Any:
+        # copies of a model made on a GPU are usable without one; predictions move it back
+        for net in getattr(self, "net_", ()):
+            net.cpu()
+        return super().__getstate__()
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.two_d_labels = True
         tags.input_tags.three_d_array = not isinstance(self.net, str)
         tags.non_deterministic = False
         return tags
+
+
+def restricted(probabilities: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Each row renormalised to the labels of its mask; rows without any mass there become uniform."""
+    inside = probabilities * mask
+    mass = inside.sum(axis=1, keepdims=True)
+    flat = mask / mask.sum(axis=1, keepdims=True)
+    return np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)

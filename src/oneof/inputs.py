@@ -1,27 +1,44 @@
-"""What users pass as y and as clean rows, turned into `Candidates` and labels."""
+"""What users pass as X, as y and as clean rows, turned into arrays, `Candidates` and labels."""
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from oneof.candidates import CandidateError, Candidates
+from oneof.candidates.sets import NoInformationWarning
+
+COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
+
+
+def plain(values: Any) -> Any:
+    """A tensor, on any device, with or without gradient, as an array; the rest as it is."""
+    if not isinstance(values, torch.Tensor):
+        return values
+    values = values.detach().cpu()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+
+# ---- candidates -------------------------------------------------------------------------------
 
 
 def as_candidates(y: Any) -> Candidates:
-    """A mask (array, tensor or data frame), a `Candidates`, 1-D labels, or a list of label sets."""
+    """A mask (array, tensor or data frame), a `Candidates`, 1-D labels, or one label set per row."""
     if isinstance(y, Candidates):
         return y
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    if _is_list_of_sets(y):
-        return Candidates.from_sets(y, source="y")
-    names = list(y.columns) if hasattr(y, "columns") else None
-    values = np.asarray(y)
+    rows = _label_sets(y)
+    if rows is not None:
+        return Candidates.from_sets(rows, source="y")
+    names, values = _columns(y)
     if values.ndim == 2 and values.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; it is read as labels. "
@@ -35,26 +52,87 @@ def as_candidates(y: Any) -> Candidates:
     return Candidates.from_mask(values, names, source="y")
 
 
-def _is_list_of_sets(y: Any) -> bool:
-    if not isinstance(y, list | tuple) or not len(y):
-        return False
-    sets = [isinstance(row, set | frozenset | list | tuple) for row in y]
-    if not all(sets):
-        return False
-    # lists of equal length that hold only 0 and 1 are the rows of a mask
-    lengths = {len(row) for row in y}
-    return len(lengths) > 1 or any(isinstance(row, set | frozenset) for row in y) or not _all_binary(y)
+def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
+    """y as a mask (n, c) over these classes, matched by name where y has names.
+
+    Also says whether y was 1-D: then a row whose label is none of the classes has an empty mask row.
+    """
+    names = classes.tolist()
+    rows = None if isinstance(y, Candidates) else _label_sets(y)
+    if rows is not None:
+        y = _quietly(Candidates.from_sets, rows, source="y")
+    if isinstance(y, Candidates):
+        return _by_name(y.mask, list(y.classes), names), False
+    titles, values = _columns(y)
+    if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 != len(names)):
+        return _one_hot(values.ravel(), classes), True
+    if titles is None and values.ndim == 2 and values.shape[1] != len(names):
+        raise CandidateError(f"y has {values.shape[1]} columns, but the model knows {len(names)} classes.")
+    made = _quietly(Candidates.from_mask, values, titles or names, source="y")
+    numbered = names == list(range(made.n_classes))
+    if numbered and not set(made.classes) & set(names):
+        return made.mask, False  # the model was fitted without names: its classes are numbers of columns
+    return _by_name(made.mask, list(made.classes), names), False
 
 
-def _all_binary(rows: Any) -> bool:
-    return all(isinstance(v, bool | int | float | np.number) and v in (0, 1) for row in rows for v in row)
+def holds_sets(y: Any) -> bool:
+    """Whether y is a mask, a `Candidates` or label sets, and not one label per row."""
+    if isinstance(y, Candidates) or _label_sets(y) is not None:
+        return True
+    values = _columns(y)[1]
+    return values.ndim == 2 and values.shape[1] > 1
+
+
+def class_array(names: Iterable[Any]) -> np.ndarray:
+    """Class names as a 1-D array that keeps every name what it is: numpy would turn (1, "a") into text."""
+    names = list(names)
+    if len({str if isinstance(n, str) else bool if isinstance(n, bool) else float for n in names}) == 1:
+        made = np.asarray(names)
+        if made.ndim == 1 and made.dtype.kind in "Ubiuf" and made.tolist() == names:
+            return made
+    made = np.empty(len(names), dtype=object)
+    made[:] = names
+    return made
+
+
+def _label_sets(y: Any) -> list[Any] | None:
+    """The rows of y where each is a collection of labels, else None."""
+    if isinstance(y, Candidates | torch.Tensor) or hasattr(y, "columns") or hasattr(y, "toarray"):
+        return None
+    if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind != "O"):
+        return None
+    if isinstance(y, str | bytes) or not hasattr(y, "__len__") or not len(y):
+        return None
+    rows = list(y.to_list() if hasattr(y, "to_list") else y)
+    if not all(isinstance(row, COLLECTIONS) and getattr(row, "ndim", 1) == 1 for row in rows):
+        return None
+    # rows of equal length that hold only 0 and 1 are the rows of a mask
+    unequal = len({len(row) for row in rows}) > 1
+    return rows if unequal or any(isinstance(r, set | frozenset) for r in rows) or not _binary(rows) else None
+
+
+def _binary(rows: Sequence[Any]) -> bool:
+    numbers = bool | int | float | np.number | np.bool_
+    return all(isinstance(v, numbers) and (v in (0, 1) or v != v) for row in rows for v in row)
+
+
+def _columns(y: Any) -> tuple[list[Any] | None, np.ndarray]:
+    """Column names, where y is a data frame, and the values as an array."""
+    names = list(y.columns) if hasattr(y, "columns") else None
+    values = np.asarray(y.toarray() if hasattr(y, "toarray") else plain(y))
+    if values.dtype.kind == "O" and values.ndim == 2:
+        # booleans and numbers with missing values: NaN is refused later, with its row
+        entries = [np.nan if missing(v) else v for v in values.ravel()]
+        if all(isinstance(v, bool | int | float | np.number | np.bool_) for v in entries):
+            values = np.array(entries, dtype=np.float64).reshape(values.shape)
+    return names, values
 
 
 def _from_labels(values: np.ndarray) -> Candidates:
-    missing = np.flatnonzero(~known(values))
-    if len(missing):
+    absent = np.flatnonzero(~known(values))
+    if len(absent):
         raise CandidateError(
-            f"row {missing[0]} has no label: y[{missing[0]}] = {values[missing[0]]!r} (Input contains NaN).\n"
+            f"row {absent[0]} has no label: y[{absent[0]}] = {values[absent[0]]!r} (Input contains NaN).\n"
             "  Give a label or a set of candidates for every row, or drop the row."
         )
     check_classification_targets(values)
@@ -64,27 +142,95 @@ def _from_labels(values: np.ndarray) -> Candidates:
     return Candidates(mask, tuple(classes.tolist()), truth=columns.astype(np.int64), source="y")
 
 
+def _by_name(mask: np.ndarray, there: list[Any], wanted: list[Any]) -> np.ndarray:
+    """The columns of a mask in another order of classes; classes that are not wanted are left out."""
+    if there == wanted:
+        return mask
+    if not set(there) & set(wanted):
+        raise CandidateError(f"y has the classes {there[:10]}, none of which the model knows: {wanted[:10]}.")
+    made = np.zeros((len(mask), len(wanted)), dtype=bool)
+    for k, name in enumerate(wanted):
+        if name in there:
+            made[:, k] = mask[:, there.index(name)]
+    return made
+
+
+def _one_hot(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    columns = label_columns(labels, classes, "y", strict=False)
+    text = isinstance(classes[0], str)
+    if len(labels) and (columns < 0).all() and isinstance(labels[0], str) != text:
+        raise ValueError(
+            f"no label of y is one of the classes {classes.tolist()[:10]}: y[0] = {labels[0]!r}."
+        )
+    return columns[:, None] == np.arange(len(classes))
+
+
+def _quietly(make: Any, *arguments: Any, **more: Any) -> Candidates:
+    """Candidates to score by: full sets are no news there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoInformationWarning)
+        return make(*arguments, **more)
+
+
+def is_pair(clean: Any) -> bool:
+    """Whether clean rows are given as (X_clean, y_clean) and not as one entry per row."""
+    return isinstance(clean, tuple | list) and len(clean) == 2 and np.ndim(plain(clean[0])) > 0
+
+
+# ---- labels -----------------------------------------------------------------------------------
+
+
+def missing(value: Any) -> bool:
+    """None, NaN or a data frame's missing value."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas' NA refuses to be compared
+        return not isinstance(value, COLLECTIONS)
+
+
 def known(values: np.ndarray) -> np.ndarray:
-    """Which entries are labels: not None, NaN or a data frame's missing value."""
+    """Which entries are labels."""
     if values.dtype.kind == "f":
         return ~np.isnan(values)
     if values.dtype.kind != "O":
         return np.ones(len(values), dtype=bool)
-    return np.array([v is not None and v == v and str(v) != "<NA>" for v in values], dtype=bool)
+    return np.array([not missing(v) for v in values], dtype=bool)
 
 
-def label_columns(labels: np.ndarray, classes: np.ndarray, what: str) -> np.ndarray:
-    """Column of each label among the classes; an error names the first label that is none of them."""
+def label_columns(
+    labels: np.ndarray,
+    classes: np.ndarray,
+    what: str,
+    rows: np.ndarray | None = None,
+    strict: bool = True,
+) -> np.ndarray:
+    """Column of the label of each row among the classes; an error names the first that is none of them.
+
+    Numbers match their text: tables hold the label 3 as 3, 3.0 (beside missing values) or "3".
+    """
+    if labels.ndim != 1:
+        raise ValueError(f"{what} has shape {labels.shape}; give one label per row, shape (n,).")
     position = {name: k for k, name in enumerate(classes.tolist())}
-    columns = np.empty(len(labels), dtype=np.int64)
-    for i, label in enumerate(labels.tolist()):
-        found = position.get(label, position.get(str(label), -1))
-        if found < 0 and isinstance(label, float) and label.is_integer():
-            found = position.get(int(label), -1)  # a column with missing values holds floats
-        if found < 0:
+    by_text = {_text(name): k for name, k in position.items()}
+    numbers = range(len(labels)) if rows is None else rows.tolist()
+    columns = np.empty(len(numbers), dtype=np.int64)
+    values = labels.tolist()
+    for place, i in enumerate(numbers):
+        label = values[i]
+        exact = position.get(label) if isinstance(label, Hashable) else None
+        columns[place] = by_text.get(_text(label), -1) if exact is None else exact
+        if columns[place] < 0 and strict:
             raise ValueError(
                 f"{what}[{i}] = {label!r} is not one of the classes {list(position)[:10]}.\n"
-                "  Clean labels must be names of candidate classes."
+                "  A clean label is the name of a candidate class; write None or NaN where it is not known."
             )
-        columns[i] = found
     return columns
+
+
+def _text(label: Any) -> str:
+    """One text for a whole number however a table holds it: 3, 3.0, "3" and "3.0" are "3"."""
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        return str(int(label))
+    return re.sub(r"(?<=\d)\.0+$", "", str(label).strip())

@@ -135,6 +135,14 @@ class Candidates:
         return self.mask.shape[0]
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.mask.shape  # type: ignore[return-value]
+
+    def __getitem__(self, rows: Any) -> Candidates:
+        """`take`; lets scikit-learn's splitters cut candidates like any other y."""
+        return self.take(np.atleast_1d(rows) if not isinstance(rows, slice) else np.arange(len(self))[rows])
+
+    @property
     def n_classes(self) -> int:
         return self.mask.shape[1]
 

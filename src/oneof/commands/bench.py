@@ -6,9 +6,13 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
+
+if TYPE_CHECKING:
+    from oneof.bench.protocols import Protocol
+    from oneof.bench.runners.base import Runner
 
 
 @dataclass
@@ -52,25 +56,18 @@ class Bench:
     """Where the jobs train."""
 
     def run(self) -> int:
-        from oneof.bench.errors import LabError
         from oneof.bench.protocols import PROTOCOLS, protocol
 
         if self.protocol == "list":
             for known in PROTOCOLS.values():
                 print(f"{known.name:<18}{known.title}")
             return 0
-        try:
-            return self._run(protocol(self.protocol))
-        except LabError as error:
-            print(f"oneof: {error}", file=sys.stderr)
-            return 2
+        return self._run(protocol(self.protocol))
 
-    def _run(self, declared: object) -> int:
+    def _run(self, declared: Protocol) -> int:
         from oneof.bench.lab import run_lab
         from oneof.bench.overrides import override
-        from oneof.bench.protocols import Protocol
 
-        assert isinstance(declared, Protocol)
         chosen = override(
             declared,
             methods=self.methods,
@@ -112,7 +109,7 @@ class Bench:
         print(f"\n{outcome.ran} jobs run; `oneof report {folder}` writes tables and figures")
         return 0 if outcome.plan.complete else 1
 
-    def _runner(self) -> object:
+    def _runner(self) -> Runner:
         if self.runner == "ray":
             from oneof.bench.runners.ray import RayRunner
 

@@ -44,24 +44,31 @@ class Demo:
         from oneof.commands.show import show
         from oneof.data.files import write_text
 
+        if self.seeds < 1:
+            raise ValueError(f"--seeds {self.seeds}: give a number of at least 1.")
         history: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in METHODS}
         for seed in range(self.seeds):
             problem = digits_problem(seed, self.rate)
             if seed == 0:
-                print(f"digits: {problem.candidates.describe()}; {len(problem.clean)} clean rows")
+                print(f"digits: {problem.candidates.describe()}; {len(problem.clean)} clean rows", flush=True)
             for name in METHODS:
                 history[name].append(self._train(name, problem, seed))
 
-        title = f"digits, {self.net} model, {self.seeds} seeds, mean ± std in %"
-        table = Table(title=title, title_justify="left")
+        several = self.seeds > 1
+        spread = f"mean ± std of {self.seeds} seeds in %" if several else "one seed, in %"
+        table = Table(title=f"digits, {self.net} model, {spread}", title_justify="left")
         for heading in ("method", "test accuracy", "training pseudo-labels"):
             table.add_column(heading, justify="left" if heading == "method" else "right")
         lines = ["method,test_mean,test_std,pseudo_label_mean,pseudo_label_std"]
         for name in METHODS:
-            test = np.array([100 * rows[-1]["test"] for rows in history[name]])
-            labels = np.array([100 * rows[-1]["pseudo_labels"] for rows in history[name]])
-            table.add_row(name, *(f"{v.mean():.1f} ± {v.std(ddof=len(v) > 1):.1f}" for v in (test, labels)))
-            lines.append(f"{name},{test.mean():.3f},{test.std():.3f},{labels.mean():.3f},{labels.std():.3f}")
+            cells, values = [], []
+            for key in ("test", "pseudo_labels"):
+                last = np.array([100 * rows[-1][key] for rows in history[name]])
+                mean, std = last.mean(), last.std(ddof=1) if several else 0.0
+                cells.append(f"{mean:.1f} ± {std:.1f}" if several else f"{mean:.1f}")
+                values += [f"{mean:.3f}", f"{std:.3f}" if several else ""]
+            table.add_row(name, *cells)
+            lines.append(",".join([name, *values]))
         show(table)
         self.out.mkdir(parents=True, exist_ok=True)
         write_text(self.out / "table.csv", "\n".join(lines) + "\n")
@@ -96,35 +103,73 @@ class Demo:
 
     def _plot(self, history: dict[str, list[list[dict[str, Any]]]]) -> str:
         try:
-            import matplotlib
-
-            matplotlib.use("Agg")
-            import matplotlib.pyplot as plt
+            from matplotlib.figure import Figure
         except ImportError:
             return "needs matplotlib: pip install 'oneof[report]'"
         import numpy as np
 
         from oneof.data.files import replacing
 
-        figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharex=True, constrained_layout=True)
-        panels = {"test": "test accuracy", "pseudo_labels": "accuracy of the training pseudo-labels"}
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        axes = figure.subplots(1, 2, sharex=True, sharey=True)
+        panels = {
+            "test": "test accuracy in %",
+            "pseudo_labels": "accuracy of the training pseudo-labels in %",
+        }
         for axis, (key, title) in zip(axes, panels.items()):
+            ends = {}
             for name, runs in history.items():
                 curves = 100 * np.array([[row.get(key, np.nan) for row in rows] for rows in runs])
-                epochs, low, high = np.arange(1, curves.shape[1] + 1), curves.min(axis=0), curves.max(axis=0)
-                axis.plot(epochs, curves.mean(axis=0), label=name, linewidth=1.8, **LINES[name])
-                axis.fill_between(epochs, low, high, color=LINES[name]["color"], alpha=0.12, linewidth=0)
-            axis.set_title(title, fontsize=10)
+                epochs, style = np.arange(1, self.epochs + 1), LINES[name]
+                axis.plot(epochs, curves.mean(axis=0), linewidth=2, **style)
+                axis.plot(epochs, curves.T, color=style["color"], linewidth=0.6, alpha=0.4)
+                ends[name] = float(curves[:, -1].mean())
+                if np.isnan(curves[0, 0]):  # known at the end only
+                    axis.plot(self.epochs, ends[name], "o", color=style["color"], markersize=5, clip_on=False)
+            for name, (value, place) in spaced(ends, gap=5.0).items():
+                text = f"{name}  {value:.1f}"
+                where = (1.02, place)
+                axis.annotate(
+                    text, where, xycoords=axis.get_yaxis_transform(), va="center", color=LINES[name]["color"]
+                )
+            axis.set_title(title, fontsize=10, loc="left")
             axis.set_xlabel("epoch")
+            axis.set_xlim(1, max(2, self.epochs))
+            axis.set_ylim(0, 104)
+            axis.tick_params(labelleft=True)
             axis.grid(alpha=0.3)
             axis.spines[["top", "right"]].set_visible(False)
-        axes[0].set_ylabel("%")
-        axes[0].legend(frameon=False, fontsize=9)
+        axes[1].text(
+            0.98,
+            0.04,
+            "thick: mean, thin: single seeds\ndot: known at the end only",
+            transform=axes[1].transAxes,
+            ha="right",
+            fontsize=8,
+            color="#666666",
+        )
+        figure.suptitle(
+            f"digits with instance-dependent candidate sets (rate {self.rate:g}), {self.net} model",
+            fontsize=11,
+        )
         path = self.out / "learning_curves.png"
         with replacing(path) as beside:
             figure.savefig(beside, dpi=150)
-        plt.close(figure)
-        return f"{path} (lines: mean, bands: smallest to largest of {self.seeds} seeds)"
+        return (
+            f"{path} (thick lines: mean, thin lines: the {self.seeds} seeds)" if self.seeds > 1 else str(path)
+        )
+
+
+def spaced(ends: dict[str, float], gap: float) -> dict[str, tuple[float, float]]:
+    """Values with the height their label is written at: the values, moved apart where they are close."""
+    order = sorted(ends, key=lambda name: ends[name])
+    places = [ends[name] for name in order]
+    for _ in range(100):
+        for i in range(len(places) - 1):
+            overlap = gap - (places[i + 1] - places[i])
+            if overlap > 0:
+                places[i], places[i + 1] = places[i] - overlap / 2, places[i + 1] + overlap / 2
+    return {name: (ends[name], place) for name, place in zip(order, places)}
 
 
 @dataclass

@@ -4,34 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
+
+if TYPE_CHECKING:
+    from oneof.candidates import Candidates
+    from oneof.estimator import PartialLabelClassifier
+
+SHOWN_NAMES = 8
 
 
 @dataclass
 class Fit:
     """Learn a classifier from a table in which one column holds candidate labels.
 
-    A candidate cell is a list or text such as "cat|dog". All other columns are features unless
-    --features or --ignore say otherwise. Writes the model folder, with labels.csv beside it: for
-    every row the label the model believes in and how sure it is.
+    A candidate cell is text such as cat|dog, or a list such as ["cat", "dog"]. All other columns
+    that have a name are features unless --features or --ignore say otherwise. Writes the model folder
+    with labels.csv in it: for every row the label the model believes in and how sure it is.
     """
 
-    table: Positional[Path]
-    """CSV, Parquet or npz file."""
-    candidates: str
+    table: Annotated[Positional[Path], arg(metavar="TABLE")]
+    """CSV, TSV, Parquet or npz file."""
+    candidates: Annotated[str, arg(metavar="COLUMN")]
     """Column with the candidate labels (in an npz file: a mask, with an optional array "classes")."""
-    out: Path = Path("model")
-    """Folder for the model."""
-    clean: str | None = None
+    out: Annotated[Path, arg(metavar="FOLDER")] = Path("model")
+    """Folder for the model; one that is there already is replaced."""
+    clean: Annotated[str | None, arg(metavar="COLUMN")] = None
     """Column with trusted labels, empty where unknown."""
-    features: tuple[str, ...] = ()
+    clean_weight: float = 0.0
+    """Weight of cross-entropy on the clean rows in the loss, for methods that do not learn from them."""
+    features: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
     """Feature columns; default: all others."""
-    ignore: tuple[str, ...] = ()
+    ignore: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
     """Columns to leave out, such as ids."""
     method: str = "rplg"
     """How to learn; `oneof methods` lists them."""
+    set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
+    """Hyper-parameters of the method; `oneof methods NAME` lists them."""
     net: Literal["mlp", "linear"] = "mlp"
     """The network."""
     scaling: Literal["standard", "global", "minmax", "none"] = "standard"
@@ -55,40 +65,44 @@ class Fit:
         import numpy as np
 
         from oneof.estimator import PartialLabelClassifier
-        from oneof.tables import read_table, write_csv
+        from oneof.tables import read_table
 
         table = read_table(self.table)
         candidates = table.candidates(self.candidates)
-        taken = {self.candidates, *self.ignore, "classes"} | ({self.clean} if self.clean else set())
-        x, names = table.features(list(self.features) or None, without=taken)
+        taken = [self.candidates, *self.ignore, *([self.clean] if self.clean else [])]
+        advice = "Leave columns that are no features out with --ignore, or name the features with --features."
+        x, names = table.features(self.features, without=taken, advice=advice)
         clean = table.labels(self.clean) if self.clean else None
-        print(f"{self.table}: {candidates.describe()}, {len(names)} features")
+        more = f", … {names[-1]}" if len(names) > SHOWN_NAMES else ""
+        print(f"{self.table}: {candidates.describe()}")
+        print(f"{len(names)} features: {', '.join(names[:SHOWN_NAMES])}{more}", flush=True)
+        self.out.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is noticed now
         checkpoints = self.out / "run"
+        if self.resume and checkpoints.exists():
+            print(f"continues the training in {checkpoints}", flush=True)
         model = PartialLabelClassifier(
             self.method,
+            method_params=self._method_params(),
             net=self.net,
             scaling=self.scaling,
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
+            clean_weight=self.clean_weight,
             random_state=self.seed,
             device=self.device,
             run=checkpoints if self.resume else None,
             verbose=True,
         )
-        model.fit(x, candidates, clean=clean)
+        try:
+            model.fit(x, candidates, clean=clean)
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(
+                f"{stop}\n  The same command goes on there." if str(stop) else ""
+            ) from None
         model.feature_names_in_ = np.asarray(names, dtype=object)
         model.save(self.out)
-        best = model.transduction_.argmax(axis=1)
-        write_csv(
-            self.out / "labels.csv",
-            {
-                "row": range(len(best)),
-                "label": [candidates.classes[k] for k in best],
-                "confidence": [f"{p:.4f}" for p in model.transduction_.max(axis=1)],
-                "candidates": ["|".join(map(str, s)) for s in candidates.sets()],
-            },
-        )
+        self._write_labels(model, candidates)
         if self.resume:
             shutil.rmtree(checkpoints, ignore_errors=True)  # the model is saved: nothing to continue
         last = model.history_[-1]
@@ -97,6 +111,34 @@ class Fit:
             sets = model.clean_source_ == "held-out sets"
             name = "predictions in their set" if sets else "accuracy on them"
             print(f"clean rows: {model.n_clean_} ({model.clean_source_}), {name} {last['selection']:.1%}")
-        print(f"model: {self.out}   labels: {self.out / 'labels.csv'}")
-        print(f"next:  oneof predict {self.out} TABLE")
+        print(f"model:  {self.out}\nlabels: {self.out / 'labels.csv'}")
+        print(f"next:   oneof predict {self.out} TABLE")
         return 0
+
+    def _method_params(self) -> dict[str, Any]:
+        import json
+
+        params = {}
+        for setting in self.set:
+            name, equals, text = setting.partition("=")
+            if not equals:
+                raise ValueError(f"--set {setting}: write it as name=value, such as alpha=0.3.")
+            try:
+                params[name] = json.loads(text)
+            except ValueError:
+                params[name] = {"None": None, "True": True, "False": False}.get(text, text)
+        return params
+
+    def _write_labels(self, model: PartialLabelClassifier, candidates: Candidates) -> None:
+        from oneof.tables import SEPARATOR, write_csv
+
+        best = model.transduction_.argmax(axis=1)
+        write_csv(
+            self.out / "labels.csv",
+            {
+                "row": range(len(best)),
+                "label": [candidates.classes[k] for k in best],
+                "confidence": [f"{p:.4f}" for p in model.transduction_.max(axis=1)],
+                "candidates": [SEPARATOR.join(map(str, names)) for names in candidates.sets()],
+            },
+        )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 
 @dataclass
 class Methods:
     """List the methods, or show the hyper-parameters of one."""
 
-    name: Positional[str | None] = None
+    name: Annotated[Positional[str | None], arg(metavar="NAME")] = None
     """Show this method: its paper, its hyper-parameters with default, search range and meaning."""
 
     def run(self) -> int:

@@ -10,4 +10,5 @@ def show(renderable: Any) -> None:
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False).print(renderable)
+    # cells are plain text: a label or a default in square brackets is no markup
+    Console(width=width, highlight=False, markup=False, emoji=False).print(renderable)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 
 class Net(nn.Module):
@@ -32,32 +33,58 @@ class Net(nn.Module):
         return self.head(self.features(x))
 
 
-def as_net(module: Any, example: Tensor | None = None) -> Net:
+def as_net(module: Any, example: Tensor | None = None, n_classes: int | None = None) -> Net:
     """A user's network as a pair of features and head.
 
     Accepted are a pair `(features, head)`, a module that has both as attributes, and any module
     whose last `nn.Linear` is also the last thing it applies. The module given is copied, never
-    changed. With `example` (a small batch) the pair is compared with the original's output.
+    changed. With `example` (a small batch) the pair is tried out and compared with the original.
     """
-    if isinstance(module, tuple) and len(module) == 2:
-        return Net(*(copy.deepcopy(part) for part in module))
-    if not isinstance(module, nn.Module):
+    pair = isinstance(module, tuple | list) and len(module) == 2
+    parts = module if pair else (module,)
+    if not all(isinstance(part, nn.Module) for part in parts):
         raise TypeError(
-            f"a net is an nn.Module or a pair (features, head), not {type(module).__name__}: {module!r}"
+            f"a net is an nn.Module or a pair (features, head) of them, "
+            f"not {type(module).__name__}: {module!r}"
         )
-    made: Any = copy.deepcopy(module)
-    expected = None if example is None else _quiet(made, made, example)
+    made: Any = Net(*copy.deepcopy(tuple(parts))) if pair else copy.deepcopy(module)
+    title = "the pair (features, head)" if pair else type(module).__name__
+    if example is not None:
+        reference = next((p for p in made.parameters() if not is_lazy(p)), example)
+        example = example.to(reference.device, reference.dtype)
+    expected = None if example is None else _tried(made, made, example, title)
     if not (callable(getattr(made, "features", None)) and callable(getattr(made, "head", None))):
         made = _cut_last_linear(made)
-    if example is not None:
-        got = _quiet(made, lambda x: made.head(made.features(x)), example)
-        if expected is None or expected.shape != got.shape or not torch.allclose(expected, got, atol=1e-5):
-            raise TypeError(
-                f"{type(module).__name__}: head(features(x)) is not what the network returns, so its last "
-                "nn.Linear is not its last step (a softmax after it?).\n"
-                "  Return logits, or give the net as a pair (features, head)."
-            )
+    if example is not None and expected is not None:
+        _compare(made, example, expected, title, n_classes)
     return made
+
+
+def _compare(made: Any, example: Tensor, expected: Tensor, title: str, n_classes: int | None) -> None:
+    """Raise unless features are vectors, the head's output is the network's, and it has c columns."""
+    try:
+        with evaluation_mode(made), torch.no_grad():
+            features = made.features(example)
+            got = made.head(features)
+        same = expected.shape == got.shape and torch.allclose(expected, got, atol=1e-5, equal_nan=True)
+    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError):
+        same = False  # a network that looks inside the layer that was taken out, or applies it earlier
+    if not same:
+        raise TypeError(
+            f"{title}: head(features(x)) is not what the network returns, so its last "
+            "nn.Linear is not its last step (a softmax after it?).\n"
+            "  Return logits, or give the net as a pair (features, head)."
+        )
+    if features.ndim != 2:
+        raise TypeError(
+            f"{title}: the features of {len(example)} rows have shape {tuple(features.shape)}; "
+            "the head needs one vector per row.\n  End the features with nn.Flatten()."
+        )
+    if got.ndim != 2 or (n_classes is not None and got.shape[1] != n_classes):
+        raise TypeError(
+            f"{title} returns shape {tuple(got.shape)} for {len(example)} rows; it must return one logit for "
+            f"each of the {n_classes or ''} classes.".replace("  ", " ")
+        )
 
 
 def _cut_last_linear(module: nn.Module) -> Net:
@@ -76,9 +103,12 @@ def _cut_last_linear(module: nn.Module) -> Net:
     return Net(module, head)
 
 
-def _quiet(module: nn.Module, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    with evaluation_mode(module), torch.no_grad():
-        return function(x)
+def _tried(module: nn.Module, function: Callable[[Tensor], Tensor], x: Tensor, title: str) -> Tensor:
+    try:
+        with evaluation_mode(module), torch.no_grad():
+            return function(x)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise TypeError(f"{title} cannot take a batch of shape {tuple(x.shape)}: {error}") from error
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from torch import nn
 
 from oneof.nets.base import Net
@@ -28,9 +30,11 @@ def mlp(
 
     With batch normalisation the linear layers before it have no bias: it would be subtracted again.
     """
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation is {activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
     layers: list[nn.Module] = []
     width = n_features
-    for size in hidden:
+    for size in layer_sizes(hidden):
         layers.append(nn.Linear(width, size, bias=not batch_norm))
         if batch_norm:
             layers.append(nn.BatchNorm1d(size))
@@ -39,3 +43,11 @@ def mlp(
             layers.append(nn.Dropout(dropout))
         width = size
     return Net(nn.Sequential(*layers), nn.Linear(width, n_classes))
+
+
+def layer_sizes(hidden: Any) -> tuple[int, ...]:
+    """Sizes of hidden layers as plain numbers, or an error that repeats what was given."""
+    sizes = tuple(hidden) if isinstance(hidden, Sequence) or hasattr(hidden, "tolist") else (None,)
+    if isinstance(hidden, str) or not all(isinstance(size, int | np.integer) and size >= 1 for size in sizes):
+        raise ValueError(f"hidden is {hidden!r}; give the sizes of the hidden layers, such as (300, 300).")
+    return tuple(int(size) for size in sizes)

@@ -1,7 +1,8 @@
 """How good is a classifier, with and without true labels?
 
 Every scorer takes `(estimator, X, y)`, higher is better, and y is a candidate mask (n, c), a
-`Candidates`, or 1-D true labels. What they can tell:
+`Candidates`, label sets, or 1-D true labels. Names of classes are matched where y has them. What they
+can tell:
 
 - `accuracy` needs true labels. Given a mask it looks at the rows with one candidate only.
 - `covering_rate` asks whether the prediction is a candidate. A model that learned the habits of the
@@ -16,47 +17,54 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates import Candidates
+from oneof.inputs import mask_over
 
 
-def accuracy(estimator: Any, X: Any, y: Any) -> float:
-    """Share of right predictions; for a mask among the rows with one candidate (NaN without any)."""
-    mask = _mask(estimator, y)
-    known = mask.sum(axis=1) == 1
-    if not known.any():
+def accuracy(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Share of right predictions; for a mask among the rows with one candidate (NaN without any).
+
+    A label that the estimator has never seen counts as missed.
+    """
+    mask, labels = mask_over(y, estimator.classes_)
+    counted = np.ones(len(mask), dtype=bool) if labels else mask.sum(axis=1) == 1
+    if not counted.any():
         return float("nan")
-    return float(mask[np.arange(len(mask)), _columns(estimator, X)][known].mean())
+    return _mean(_at_prediction(mask, estimator.predict_proba(X)), sample_weight, counted)
 
 
-def covering_rate(estimator: Any, X: Any, y: Any) -> float:
+def covering_rate(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Share of predictions that are among the candidates of their row."""
-    mask = _mask(estimator, y)
-    return float(mask[np.arange(len(mask)), _columns(estimator, X)].mean())
+    mask, _ = mask_over(y, estimator.classes_)
+    return _mean(_at_prediction(mask, estimator.predict_proba(X)), sample_weight)
 
 
-def approximated_accuracy(estimator: Any, X: Any, y: Any) -> float:
+def approximated_accuracy(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """1 − Σ_{k ≠ prediction} p_k Y_k / Σ_k p_k Y_k, averaged over the rows (PLENCH, ICLR 2025).
 
     The expected accuracy if the model's probabilities, restricted to the candidates, were right. A
     prediction outside the candidates counts 0.
     """
-    mask = _mask(estimator, y)
-    p = estimator.predict_proba(X) * mask
-    chosen = p[np.arange(len(p)), _columns(estimator, X)]
-    mass = p.sum(axis=1)
-    return float(np.divide(chosen, mass, out=np.zeros_like(mass), where=mass > 0).mean())
+    mask, _ = mask_over(y, estimator.classes_)
+    p = estimator.predict_proba(X)
+    inside = _checked(mask, p) * p
+    mass = inside.sum(axis=1)
+    share = np.divide(_at_prediction(inside, p), mass, out=np.zeros_like(mass), where=mass > 0)
+    return _mean(share, sample_weight)
 
 
-def _columns(estimator: Any, X: Any) -> np.ndarray:
-    """Predicted column of every row."""
-    return estimator.predict_proba(X).argmax(axis=1)
+def _at_prediction(values: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The value of every row at its most probable class."""
+    return _checked(values, p)[np.arange(len(p)), p.argmax(axis=1)]
 
 
-def _mask(estimator: Any, y: Any) -> np.ndarray:
-    """y as a mask over the estimator's classes; a label it has never seen is a candidate of no class."""
-    if isinstance(y, Candidates):
-        return y.mask
-    values = np.asarray(y)
-    if values.ndim == 2 and values.shape[1] == len(estimator.classes_):
-        return values.astype(bool)
-    return values.reshape(-1, 1) == estimator.classes_
+def _checked(values: np.ndarray, p: np.ndarray) -> np.ndarray:
+    if len(values) != len(p):
+        raise ValueError(f"X has {len(p)} rows, but y has {len(values)}.")
+    return values
+
+
+def _mean(values: np.ndarray, weight: Any, counted: np.ndarray | None = None) -> float:
+    weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+    if counted is not None:
+        values, weight = values[counted], None if weight is None else weight[counted]
+    return float(np.average(values, weights=weight))

@@ -22,7 +22,7 @@ from oneof.nets import Net, as_net, evaluation_mode
 from oneof.optimisers import make_optimiser
 from oneof.training.checkpoint import generator_states, restore_generators
 from oneof.training.clean import CleanRows
-from oneof.training.progress import Progress, Silent
+from oneof.training.progress import Progress, Silent, closing
 from oneof.training.recipe import SCHEDULES, Recipe, choose_device
 from oneof.training.run import Run
 from oneof.training.sources import EVALUATION_BATCH, Rows, as_input, make_rows
@@ -103,7 +103,7 @@ def train(
             fit.step.epoch = 0
         progress.start(title or method.info.name, recipe.epochs, fit.step.epoch)
         began = time.perf_counter()
-        with finish_epoch_on_interrupt(active=run is not None) as interrupt:
+        with finish_epoch_on_interrupt(active=run is not None) as interrupt, closing(progress):
             while not fit.finished:
                 row = fit.run_epoch()
                 progress.epoch(row)
@@ -116,7 +116,6 @@ def train(
                     raise KeyboardInterrupt(
                         f"stopped after epoch {fit.step.epoch}; continue from {run.folder}"
                     )
-        progress.finish()
         trained = fit.result(seconds=time.perf_counter() - began)
         if run and not run.done:
             run.finish({"epochs": fit.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
@@ -358,6 +357,7 @@ class Fit:
             "method": {"name": self.method.info.name, **self.method.params()},
             "recipe": recipe,
             "net": str(self.task.net),
+            "inputs": self.rows.digest(),
             "candidates": {"rows": len(self.candidate_sets), "hash": self.candidate_sets.hash},
             "clean": None if self.clean_rows is None else [len(self.clean_rows), self.clean_rows.source],
             "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, TextIO
 
@@ -14,7 +16,18 @@ class Progress(Protocol):
 
     def epoch(self, row: dict[str, Any]) -> None: ...
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Training is over, well or not."""
+        ...
+
+
+@contextmanager
+def closing(progress: Progress) -> Iterator[None]:
+    """Leave the terminal in order, whatever happens inside."""
+    try:
+        yield
+    finally:
+        progress.finish()
 
 
 class Silent:
@@ -52,6 +65,7 @@ class Bar:
     """A rich progress bar, one task per training; use as a context manager to show several."""
 
     def __init__(self, prefix: str = "") -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
@@ -62,8 +76,10 @@ class Bar:
             MofNCompleteColumn(),
             TextColumn("{task.fields[facts]}"),
             TimeElapsedColumn(),
+            console=Console(stderr=True),
         )
         self.nested = False
+        self.task: Any = None
 
     def __enter__(self) -> Bar:
         self.bars.start()
@@ -84,7 +100,8 @@ class Bar:
         self.bars.update(self.task, completed=row["epoch"] + 1, facts=facts(row))
 
     def finish(self) -> None:
-        self.bars.stop_task(self.task)
+        if self.task is not None:
+            self.bars.stop_task(self.task)
         if not self.nested:
             self.bars.stop()
 

@@ -54,8 +54,10 @@ class Recipe:
         for name in ("epochs", "clean_batch", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1 (or None).")
+        for name in ("batch_size", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; it must be at least 1 (or None).")
         for name in ("lr", "weight_decay", "momentum", "clean_weight"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
@@ -74,7 +76,10 @@ def choose_device(name: str) -> torch.device:
     """`auto` is the GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device is {name!r}, but torch finds no GPU here; use 'auto' or 'cpu'.")
+    return device
 
 
 # A schedule is a pure function of how far training has come, in [0, 1): nothing to checkpoint.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -19,6 +20,10 @@ class Rows(Protocol):
         """Row numbers and inputs, both on the training device."""
         ...
 
+    def digest(self) -> str:
+        """What the inputs are, for the configuration of a run: other inputs are another run."""
+        ...
+
 
 class ResidentRows:
     """All rows on the device: a batch is one gather."""
@@ -32,6 +37,9 @@ class ResidentRows:
     def batches(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         for index in order.to(self.x.device).split(size):
             yield index, self.x.index_select(0, index)
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.x.contiguous().cpu().numpy().tobytes()).hexdigest()[:16]
 
 
 class LoadedRows:
@@ -57,6 +65,9 @@ class LoadedRows:
         for index, x in zip(order.split(size), loader):
             x = x.to(self.device, non_blocking=True)
             yield index.to(self.device, non_blocking=True), as_input(x, self.dtype)
+
+    def digest(self) -> str:
+        return f"{type(self.dataset).__name__} of {len(self)} rows"  # too large to read for this
 
 
 def as_input(x: Any, dtype: torch.dtype) -> Tensor:

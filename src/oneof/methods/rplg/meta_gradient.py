@@ -76,9 +76,10 @@ def difference(step: LookAhead) -> Tensor:
     direction = outer_gradient(step)
     size = torch.stack([d.pow(2).sum() for d in direction.values()]).sum().sqrt()
     h = step.step_size / size.clamp(min=1e-30)
+    reach = {name: h * d for name, d in direction.items()}
     ends = []
-    for sign in (1.0, -1.0):
-        moved = {name: p + (sign * h) * direction[name] for name, p in trainable(step.net).items()}
+    for sign in (1, -1):
+        moved = {name: p.add(reach[name], alpha=sign) for name, p in trainable(step.net).items()}
         with same_draws(step):
             logits = functional_call(step.net, moved | copied_buffers(step.net), (step.x,))
         ends.append(logits.log_softmax(dim=-1))

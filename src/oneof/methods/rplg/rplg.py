@@ -153,7 +153,8 @@ class Rplg(Method):
                 self.meta_step(state, ahead, w, u)
             if self.recompute_u:
                 u = opinions(state.branches.logits(z), state.branches.reduced_sets(candidates), candidates)
-            w = self.branch_weights(state, batch, z, mu)  # R16: new Gamma, same U
+            with torch.no_grad():
+                w = self.branch_weights(state, batch, z, mu)  # R16: new Gamma, same U
             if not self.rollback:
                 logits = stay_at_virtual_step(ahead)
 
@@ -187,16 +188,17 @@ class Rplg(Method):
 
     def branch_weights(self, state: State, batch: Batch, z: Tensor, mu: Tensor) -> Tensor:
         """w (R8): a softmax over the candidates, or uniform."""
-        prior = (1 - mu).clamp(min=1e-4).log() if self.prior == "mu" else torch.zeros_like(mu)
-        if not hasattr(state, "meta"):
-            return candidate_softmax(prior, batch.candidates)
-        inputs = z if self.meta_input == "features" else batch.views[0].flatten(1)
-        return candidate_softmax(state.meta(inputs) + prior, batch.candidates)
+        logits = torch.zeros_like(mu)
+        if hasattr(state, "meta"):
+            logits = state.meta(z if self.meta_input == "features" else batch.views[0].flatten(1))
+        if self.prior == "mu":
+            logits = logits + (1 - mu).clamp(min=1e-4).log()
+        return candidate_softmax(logits, batch.candidates)
 
     def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor) -> None:
         """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""
         slope = META_GRADIENTS[self.meta_gradient](ahead)
-        slope_w = torch.einsum("bjk,bk->bj", u, slope)  # chain rule through v = w U
+        slope_w = torch.bmm(u, slope.unsqueeze(2)).squeeze(2)  # chain rule through v = w U
         parameters = list(state.meta.parameters())
         for parameter, gradient in zip(parameters, torch.autograd.grad((w * slope_w).sum(), parameters)):
             parameter.grad = gradient
@@ -240,7 +242,7 @@ def meta_learner(n_inputs: int, n_classes: int, hidden: int) -> nn.Module:
 
 def mix(w: Tensor, u: Tensor) -> Tensor:
     """v = w U (R6)."""
-    return torch.einsum("bj,bjk->bk", w, u)
+    return torch.bmm(w.unsqueeze(1), u).squeeze(1)
 
 
 def draws_at_random(net: nn.Module) -> bool:

@@ -1,0 +1,4 @@
+"""The benchmark lab: declared experiments, jobs and records, runners, tables and figures."""
+
+LAB_VERSION = 1
+"""Part of every job's hash. Raise it when a change of the lab makes old records incomparable."""

@@ -1,0 +1,284 @@
+"""The declared experiments. Each states everything a reader needs to repeat it.
+
+Common to the table protocols on feature vectors: random 80/10/10 splits by seed (the training seed is the
+split's), scaling fitted on the training rows, SGD with momentum 0.9, batches of 256, at most 250 epochs,
+stop after 50 epochs without a better accuracy on the validation rows, a constant learning rate. The
+validation rows carry clean labels: methods that learn from clean rows learn from them, all methods select
+the epoch by them; the test accuracy is that of the selected epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from oneof.bench.errors import LabError
+from oneof.bench.search import Criterion, Search
+
+ALL_METHODS = (
+    "rplg", "dirk", "sdct", "pop", "idgp", "able", "valen", "plcr", "pico",
+    "cavl", "lws", "rc", "cc", "proden",
+)  # fmt: skip
+TABULAR_METHODS = tuple(m for m in ALL_METHODS if m not in ("sdct", "able", "plcr", "pico"))
+"""The paper leaves out, on feature vectors, the four methods that need augmentation."""
+BENCHMARKS = ("cifar10", "cifar100", "tiny-imagenet")
+REAL_WORLD = ("lost", "birdsong", "msrcv2", "soccer-player", "yahoo-news")
+SMALL = ("lost", "birdsong", "msrcv2", "digits")
+
+NETS: dict[str, dict[str, Any]] = {
+    "linear": {"name": "linear"},
+    "mlp": {"name": "mlp", "hidden": [300, 300], "batch_norm": True},
+    "wrn-28-2": {"name": "wrn-28-2"},
+}
+
+PAPER_RECIPE: dict[str, Any] = {
+    "epochs": 250,
+    "batch_size": 256,
+    "optimiser": "sgd",
+    "momentum": 0.9,
+    "schedule": "constant",
+    "patience": 50,
+    "select": "best",
+    "clean_weight": 0.0,
+    "clean_batch": 64,
+}
+FIXED_LENGTH: dict[str, Any] = {"patience": None, "select": "last"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table: a method with some hyper-parameters given."""
+
+    label: str
+    method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tuned_as: str | None = None
+    """Label of the entry whose best configuration this one varies; None: it has a search of its own."""
+    reported: bool = True
+
+
+def plain(*methods: str) -> tuple[Entry, ...]:
+    return tuple(Entry(name, name) for name in methods)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A declared experiment."""
+
+    name: str
+    title: str
+    entries: tuple[Entry, ...]
+    data: tuple[str, ...]
+    nets: tuple[str, ...]
+    recipe: Mapping[str, Any] = field(default_factory=lambda: dict(PAPER_RECIPE))
+    report_recipe: Mapping[str, Any] = field(default_factory=dict)
+    """What the reported trainings change in the recipe of the search."""
+    lr: float = 0.05
+    weight_decay: float = 1e-3
+    scaling: str = "global"
+    """Learning rate, weight decay and scaling of the first configuration, or of the only one."""
+    information: Literal["select", "loss"] = "select"
+    """`select`: clean rows are for the methods that learn from them and for selection. `loss`: they are in
+    every method's loss; the search uses one half for that and the other half to select."""
+    criterion: Criterion = "accuracy"
+    search: Search | None = field(default_factory=Search)
+    seeds: tuple[int, ...] = tuple(range(10))
+    """Splits of the reported trainings, the same for all entries."""
+    curves: int = 0
+    """Of how many reported splits the epoch log is kept."""
+    views: Literal["rows", "plcr"] = "rows"
+    """`rows`: every role is the row itself. `plcr`: weak and strong views of images by PLCR's recipe."""
+    reference: str = "rplg"
+    """The entry all others are tested against."""
+    figures: tuple[str, ...] = ("accuracies", "ranks", "curves")
+    """Names of `oneof.bench.plots.PLOTS`."""
+    paper_table: str | None = None
+    """Which published table has the same rows."""
+
+    def entry(self, label: str) -> Entry:
+        return next(e for e in self.entries if e.label == label)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Protocol:
+        made = dict(values)
+        made["entries"] = tuple(Entry(**e) for e in made["entries"])
+        if made["search"] is not None:
+            made["search"] = Search(**{k: _tuple(v) for k, v in made["search"].items()})
+        return cls(**{k: _tuple(v) for k, v in made.items()})
+
+    def rules(self) -> list[str]:
+        """The protocol in sentences, for reports."""
+        r, end = self.recipe, {**self.recipe, **self.report_recipe}
+        lines = [
+            f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
+            "the same for all methods; the training seed is the split's.",
+            f"Optimiser: {r['optimiser']}, momentum {r['momentum']}, batch {r['batch_size']}, "
+            f"{r['schedule']} learning rate.",
+        ]
+        if end["select"] == "best":
+            lines.append(
+                f"Length: at most {end['epochs']} epochs, stop after {end['patience']} without improvement; "
+                f"the epoch with the best {_score(self.criterion)} on the validation rows counts."
+            )
+        else:
+            lines.append(f"Length: {end['epochs']} epochs, no early stop; the last epoch counts.")
+        if self.information == "loss":
+            lines.append(
+                f"Clean rows: all validation rows are in every method's loss (weight {r['clean_weight']:g}, "
+                f"{r['clean_batch']} rows a step). Hyper-parameters are chosen with one half of them in the "
+                "loss and the other half for selection."
+            )
+        elif self.criterion == "accuracy":
+            lines.append(
+                "Clean rows: the validation rows; RPLG's meta-learner learns from them, all methods select "
+                "by them."
+            )
+        else:
+            lines.append("Clean rows: none. Selection and meta-learner see candidate sets only.")
+        if self.search is None:
+            lines.append(
+                f"Hyper-parameters: the methods' defaults, learning rate {self.lr:g}, weight decay "
+                f"{self.weight_decay:g}, scaling {self.scaling}."
+            )
+        else:
+            s = self.search
+            lines.append(
+                f"Hyper-parameters: random search, {s.configurations} configurations per method, data set "
+                f"and net (the first is the default), best mean {_score(self.criterion)} on "
+                f"{len(s.seeds)} splits (seeds {_span(s.seeds)}) that are not reported; learning rate "
+                f"{s.lr[0]:g} to {s.lr[1]:g}, weight decay {s.weight_decay[0]:g} to {s.weight_decay[1]:g}, "
+                f"scaling {' or '.join(s.scaling)}, and the method's own."
+            )
+        return lines
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _span(seeds: tuple[int, ...]) -> str:
+    whole = len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+
+
+def _score(criterion: str) -> str:
+    return {
+        "accuracy": "clean accuracy",
+        "covering": "covering rate",
+        "approximated": "approximated accuracy (epochs: covering rate)",
+    }[criterion]
+
+
+RPLG_FAMILY = plain("rplg", "rplg-nm", "proden")
+FIGURE: dict[str, Any] = {
+    "data": SMALL,
+    "nets": ("mlp",),
+    "report_recipe": FIXED_LENGTH,
+    "curves": 5,
+    "seeds": tuple(range(5)),
+}
+
+PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        Protocol(
+            "table1",
+            "Instance-dependent benchmarks (table 1 of the paper)",
+            plain(*ALL_METHODS),
+            BENCHMARKS,
+            ("wrn-28-2",),
+            search=None,
+            seeds=tuple(range(5)),
+            views="plcr",
+            paper_table="table1",
+        ),
+        Protocol(
+            "table2",
+            "Real-world sets, the paper's protocol (table 2)",
+            plain(*TABULAR_METHODS, "rplg-nm"),
+            REAL_WORLD,
+            ("linear", "mlp"),
+            curves=1,
+            paper_table="table2",
+        ),
+        Protocol(
+            "table3",
+            "RPLG against RPLG-NM, which has no meta-learner (table 3)",
+            plain("rplg", "rplg-nm"),
+            (*BENCHMARKS, *REAL_WORLD, "digits"),
+            ("linear", "mlp"),
+            curves=1,
+            paper_table="table3",
+        ),
+        Protocol(
+            "equal-information",
+            "Every method with the same clean rows in its loss",
+            plain(*TABULAR_METHODS, "rplg-nm"),
+            REAL_WORLD,
+            ("mlp",),
+            recipe={**PAPER_RECIPE, **FIXED_LENGTH, "epochs": 100, "clean_weight": 1.0},
+            information="loss",
+            curves=1,
+        ),
+        Protocol(
+            "quick",
+            "A first look: digits with instance-dependent candidates",
+            plain(*TABULAR_METHODS, "rplg-nm", "oracle"),
+            ("digits",),
+            ("mlp",),
+            recipe={**PAPER_RECIPE, "epochs": 60, "patience": 20},
+            search=None,
+            seeds=tuple(range(5)),
+            curves=5,
+            figures=("accuracies", "curves", "consistency"),
+        ),
+        Protocol(
+            "sensitivity",
+            "RPLG for alpha from 0.1 to 0.9",
+            (
+                Entry("rplg", "rplg", reported=False),
+                *(Entry(f"alpha {a / 10}", "rplg", {"alpha": a / 10}, tuned_as="rplg") for a in range(1, 10)),
+            ),
+            SMALL,
+            ("linear", "mlp"),
+            figures=("sensitivity",),
+            reference="alpha 0.5",
+        ),
+        Protocol(
+            "consistency",
+            "Share of training rows whose pseudo-label is the true label, per epoch",
+            RPLG_FAMILY,
+            figures=("consistency", "curves"),
+            **FIGURE,
+        ),
+        Protocol(
+            "convergence",
+            "Change of the pseudo-labels per epoch, entropy of w and its mass on the true label's branch",
+            RPLG_FAMILY,
+            figures=("convergence", "weights"),
+            **FIGURE,
+        ),
+        Protocol(
+            "rollback",
+            "The authors' ablations: no rollback of the virtual step; U recomputed after the meta step",
+            (
+                Entry("rplg", "rplg"),
+                Entry("no rollback", "rplg", {"rollback": False}, tuned_as="rplg"),
+                Entry("U recomputed", "rplg", {"recompute_u": True}, tuned_as="rplg"),
+            ),
+            SMALL,
+            ("linear", "mlp"),
+            paper_table="rollback",
+        ),
+    )
+}
+
+
+def protocol(name: str) -> Protocol:
+    if name not in PROTOCOLS:
+        raise LabError(f"there is no protocol {name!r}; there are {', '.join(PROTOCOLS)}.")
+    return PROTOCOLS[name]

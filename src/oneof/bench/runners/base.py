@@ -1,0 +1,41 @@
+"""What the lab asks of a runner."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from oneof.bench.jobs import Job
+from oneof.bench.records import Record
+
+
+class Runner(Protocol):
+    """Runs jobs somewhere. Leaving the context ends everything that it started."""
+
+    def __enter__(self) -> Runner: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    @property
+    def slots(self) -> int:
+        """How many jobs can run at once."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """How many do."""
+        ...
+
+    def free(self) -> bool:
+        """Whether another job may start now."""
+        ...
+
+    def start(self, job: Job) -> None: ...
+
+    def wait(self) -> list[Record]:
+        """Records of jobs that have ended; blocks for a while at most, and may come back empty."""
+        ...
+
+
+def lost(job: Job, reason: str) -> Record:
+    """The record of a job whose process or machine went away for good."""
+    return {"job": job.hash, "config": dict(job.config), "status": "failed", "error": reason, "seconds": 0.0}

@@ -1,0 +1,222 @@
+import io
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from oneof.bench import lab
+from oneof.bench.errors import LabError
+from oneof.bench.jobs import Job
+from oneof.bench.lab import run_lab
+from oneof.bench.protocols import PROTOCOLS, Entry, plain
+from oneof.bench.records import Records
+from oneof.bench.runners.local import LocalRunner, default_workers, free_memory
+from oneof.bench.summary import read_folder
+from tests.bench.toy import Inline, toy_protocol, write_mat
+
+TIMES = ("seconds", "train_seconds")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_mat(tmp_path_factory.mktemp("data"))
+
+
+def without_times(record):
+    result = {k: v for k, v in record.get("result", {}).items() if k not in TIMES}
+    return {k: v for k, v in record.items() if k not in TIMES} | {"result": result}
+
+
+def run(protocol, folder, runner=None, **options):
+    runner = runner or Inline()
+    return run_lab(protocol, folder, runner, stream=io.StringIO(), **options), runner
+
+
+def test_a_lab_runs_all_and_the_second_time_nothing(data, tmp_path):
+    protocol = toy_protocol(data)
+    outcome, runner = run(protocol, tmp_path)
+    # two methods, each two configurations on one search split and three reported splits
+    assert outcome.ran == len(runner.ran) == len(set(runner.ran)) == 2 * (2 + 3)
+    assert outcome.plan.complete
+    before = (tmp_path / "records.jsonl").read_bytes()
+    again, runner = run(protocol, tmp_path)
+    assert again.ran == 0
+    assert runner.ran == []
+    assert (tmp_path / "records.jsonl").read_bytes() == before
+
+
+def test_an_interrupted_lab_continues(data, tmp_path):
+    protocol = toy_protocol(data)
+    with pytest.raises(KeyboardInterrupt):
+        run(protocol, tmp_path / "a", Inline(stop_after=4))
+    assert len(Records(tmp_path / "a")) == 4
+    (result,) = read_folder(tmp_path / "a")  # an unfinished lab can be looked at
+    assert sum(len(cell.records) for cell in result.cells.values()) == 0
+    _, runner = run(protocol, tmp_path / "a")
+    assert len(runner.ran) == 6
+    run(protocol, tmp_path / "b")
+    a, b = ({r["job"]: without_times(r) for r in Records(tmp_path / name)} for name in "ab")
+    assert a == b
+
+
+def test_a_failing_job_stops_nothing(data, tmp_path):
+    protocol = toy_protocol(data, lr=1e30, search=None, entries=plain("rplg-nm"))
+    stream = io.StringIO()
+    outcome = run_lab(protocol, tmp_path, Inline(), stream=stream)
+    assert outcome.ran == 3
+    assert len(outcome.failed) == 3
+    assert "failed: " in stream.getvalue()
+    assert "TrainingError" in stream.getvalue()
+    again, runner = run(protocol, tmp_path)
+    assert again.ran == 0
+    _, runner = run(protocol, tmp_path, retry_failed=True)
+    assert len(runner.ran) == 3
+
+
+def test_a_configuration_that_fails_is_not_chosen(data, tmp_path):
+    protocol = toy_protocol(data, lr=1e30)  # the first configuration explodes, the second is drawn
+    outcome, _ = run(protocol, tmp_path)
+    assert [cell.chosen for cell in outcome.plan.cells] == [1, 1]
+    assert len(outcome.failed) == 2
+    (result,) = read_folder(tmp_path)
+    assert all(len(cell.records) == 3 for cell in result.cells.values())
+
+
+def test_where_nothing_can_be_trained_there_is_no_report(data, tmp_path):
+    from oneof.bench.search import Search
+
+    search = Search(configurations=2, seeds=(1000,), lr=(1e29, 1e30))
+    outcome, runner = run(toy_protocol(data, lr=1e30, search=search), tmp_path)
+    assert all(cell.dead for cell in outcome.plan.cells)
+    assert len(runner.ran) == 4
+
+
+def test_rows_that_vary_another_use_its_winner(data, tmp_path):
+    entries = (
+        Entry("rplg-nm", "rplg-nm", reported=False),
+        Entry("alpha 0.2", "rplg-nm", {"alpha": 0.2}, tuned_as="rplg-nm"),
+        Entry("alpha 0.7", "rplg-nm", {"alpha": 0.7}, tuned_as="rplg-nm"),
+    )
+    outcome, runner = run(toy_protocol(data, entries=entries, reference="alpha 0.2"), tmp_path)
+    assert len(runner.ran) == 2 + 3 + 3
+    base, low, high = outcome.plan.cells
+    winner = base.configurations[base.chosen]
+    assert base.report == []
+    for cell, alpha in ((low, 0.2), (high, 0.7)):
+        values = cell.configurations[0]
+        assert {k: values[k] for k in ("lr", "weight_decay", "scaling")} == {
+            k: winner[k] for k in ("lr", "weight_decay", "scaling")
+        }
+        assert {job.config["method"]["alpha"] for job in cell.report} == {alpha}
+
+
+def test_records_of_another_lab_are_copied(data, tmp_path):
+    run(toy_protocol(data), tmp_path / "a")
+    _, runner = run(toy_protocol(data, name="b"), tmp_path / "b", reuse=[tmp_path / "a"])
+    assert runner.ran == []
+    assert {r["job"] for r in Records(tmp_path / "a")} == {r["job"] for r in Records(tmp_path / "b")}
+
+
+def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("oneof.bench.progress.EVERY_SECONDS", 0.0)
+    stream = io.StringIO()
+    run_lab(toy_protocol(data), tmp_path, Inline(), stream=stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("toy  0/10 done")
+    assert "5/10 done  0 running  0 failed" in "\n".join(lines)
+    assert "left" in lines[5]
+    assert lines[-1].startswith("toy  10/10 done")
+
+
+def test_a_terminal_shows_a_bar(data, tmp_path):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    outcome = run_lab(toy_protocol(data, lr=1e30), tmp_path, Inline(), stream=stream)
+    assert outcome.plan.complete
+    assert "failed: " in stream.getvalue()
+    assert "10/10" in stream.getvalue()
+
+
+def test_what_cannot_run_leaves_no_folder(tmp_path):
+    with pytest.raises(LabError, match="image views"):
+        run(PROTOCOLS["table1"], tmp_path / "lab")
+    assert not (tmp_path / "lab").exists()
+
+
+def test_processes_give_the_same_records_and_a_killed_one_is_replaced(data, tmp_path):
+    """Two workers; one is killed in the middle of the work by the system, as when memory runs out."""
+    protocol = toy_protocol(data)
+    run(protocol, tmp_path / "inline")
+    runner = LocalRunner(workers=2)
+    killed = threading.Event()
+
+    def kill_one():
+        while len(Records(tmp_path / "local")) < 2:
+            time.sleep(0.02)
+        os.kill(runner.workers[0].process.pid, signal.SIGKILL)
+        killed.set()
+
+    thread = threading.Thread(target=kill_one, daemon=True)
+    thread.start()
+    outcome, _ = run(protocol, tmp_path / "local", runner)
+    assert killed.wait(10)
+    assert outcome.plan.complete
+    assert not outcome.failed
+    a, b = ({r["job"]: without_times(r) for r in Records(tmp_path / name)} for name in ("inline", "local"))
+    assert a == b
+    assert not any(worker.process.is_alive() for worker in runner.workers)
+
+
+def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatch):
+    class Dead:
+        def __init__(self, device):
+            import multiprocessing as mp
+
+            self.pipe, other = mp.Pipe()
+            other.close()
+            self.job, self.tries = None, 0
+
+        def give(self, job, tries):
+            self.job, self.tries = job, tries
+
+        def stop(self):
+            return -9
+
+    monkeypatch.setattr("oneof.bench.runners.local.Worker", Dead)
+    with LocalRunner(workers=1) as runner:
+        runner.start(Job({"x": 1}))
+        records = []
+        while not records:
+            records = runner.wait()
+    assert records[0]["status"] == "failed"
+    assert "died 2 times (exit code -9)" in records[0]["error"]
+
+
+def test_workers_fit_cores_and_memory(monkeypatch):
+    assert free_memory() > 2**20
+    monkeypatch.setattr("oneof.bench.runners.local.free_memory", lambda: 1)
+    assert default_workers() == 1
+
+
+def test_no_second_job_starts_when_memory_is_short(monkeypatch):
+    runner = LocalRunner(workers=2)
+    monkeypatch.setattr("oneof.bench.runners.local.free_memory", lambda: 1)
+
+    class Stub:
+        job = None
+
+    busy, idle = Stub(), Stub()
+    busy.job = Job({"x": 1})
+    runner.workers = [busy, idle]
+    assert not runner.free()
+    busy.job = None
+    assert runner.free()
+
+
+def test_versions_are_recorded():
+    assert {"oneof", "lab", "torch", "numpy", "python"} <= set(lab.versions())

@@ -1,0 +1,154 @@
+import json
+
+import pytest
+
+from oneof.bench.errors import LabError
+from oneof.bench.overrides import override
+from oneof.bench.paper import TABLES, published
+from oneof.bench.plan import Plan
+from oneof.bench.plots import PLOTS
+from oneof.bench.protocols import ALL_METHODS, NETS, PROTOCOLS, Protocol, protocol
+from oneof.bench.records import Records
+from oneof.data import names
+from oneof.methods import make_method
+from oneof.training import Recipe
+from tests.bench.toy import toy_protocol, write_mat
+
+
+@pytest.mark.parametrize("declared", PROTOCOLS.values(), ids=list(PROTOCOLS))
+def test_a_declared_protocol_is_consistent(declared):
+    labels = [e.label for e in declared.entries]
+    assert len(set(labels)) == len(labels)
+    assert declared.reference in labels
+    assert declared.entry(declared.reference).reported
+    for entry in declared.entries:
+        make_method(entry.method, dict(entry.params))
+        assert entry.tuned_as is None or labels.index(entry.tuned_as) < labels.index(entry.label)
+    assert set(declared.data) <= set(names())
+    assert set(declared.nets) <= set(NETS)
+    assert set(declared.figures) <= set(PLOTS)
+    for recipe in (declared.recipe, {**declared.recipe, **declared.report_recipe}):
+        Recipe(**recipe).check()
+    if declared.search is not None:
+        assert not set(declared.search.seeds) & set(declared.seeds)
+    assert Protocol.from_dict(json.loads(json.dumps(declared.to_dict()))) == declared
+    assert all(isinstance(line, str) for line in declared.rules())
+
+
+def test_what_the_issue_of_the_tables_asks_for():
+    assert len(PROTOCOLS["table1"].entries) == 14
+    assert set(TABLES["table1"]) == set(ALL_METHODS)
+    assert {e.label for e in PROTOCOLS["table2"].entries} == set(TABLES["table2"])
+    for name in ("table2", "equal-information"):
+        declared = PROTOCOLS[name]
+        assert declared.search.configurations == 8
+        assert len(declared.search.seeds) == 2
+        assert len(declared.seeds) >= 10
+        assert (declared.recipe["optimiser"], declared.recipe["momentum"]) == ("sgd", 0.9)
+        assert declared.recipe["batch_size"] == 256
+    assert PROTOCOLS["table2"].recipe["epochs"] == 250
+    assert PROTOCOLS["table2"].recipe["patience"] == 50
+
+
+def test_rows_in_the_loss_never_select():
+    declared = PROTOCOLS["equal-information"]
+    assert declared.information == "loss"
+    assert declared.recipe["clean_weight"] == 1.0
+    assert declared.recipe["patience"] is None
+    assert declared.recipe["select"] == "last"
+
+
+def test_published_numbers():
+    assert published("table2", "rplg", "lost") == (81.07, 0.74)
+    assert published("table3", "rplg-nm", "yahoo-news") == (66.82, 0.13)
+    assert published("table1", "lws", "cifar10") == (37.49, 2.82)
+    assert published("rollback", "U recomputed", "cifar100") == (62.87, None)
+    assert published("table2", "rplg", "digits") is None
+    assert published(None, "rplg", "lost") is None
+    for label, row in TABLES["table3"].items():
+        for data, number in row.items():
+            other = published("table1", label, data) or published("table2", label, data)
+            assert other in (number, None)
+
+
+def test_unknown_protocols_are_named():
+    with pytest.raises(LabError, match=r"no protocol 'tabel2'.*table2"):
+        protocol("tabel2")
+
+
+def test_overrides():
+    declared = PROTOCOLS["table2"]
+    made = override(
+        declared,
+        methods=["rplg", "average"],
+        nets=["mlp"],
+        data=["lost"],
+        splits=3,
+        epochs=7,
+        configurations=2,
+        select_by="covering",
+        settings=["rplg.alpha=0.3", "recipe.batch_size=64", "search.seed=5", "lr=0.2", "scaling=standard"],
+    )
+    assert [e.label for e in made.entries] == ["rplg", "average"]
+    assert made.entries[0].params == {"alpha": 0.3}
+    assert made.seeds == (0, 1, 2)
+    assert (made.recipe["epochs"], made.recipe["batch_size"]) == (7, 64)
+    assert (made.search.configurations, made.search.seed) == (2, 5)
+    assert (made.lr, made.scaling, made.criterion) == (0.2, "standard", "covering")
+    assert override(declared, configurations=1).search is None
+    assert override(declared) == declared
+
+
+def test_a_varied_row_keeps_the_row_it_varies():
+    made = override(PROTOCOLS["sensitivity"], methods=["alpha 0.3"])
+    assert [(e.label, e.reported) for e in made.entries] == [("rplg", False), ("alpha 0.3", True)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nets": ["resnet"]}, "no net 'resnet'"),
+        ({"methods": ["prodne"]}, "no method 'prodne'"),
+        ({"splits": 0}, "--splits 0"),
+        ({"settings": ["rplg.alhpa=1"]}, "no hyper-parameter 'alhpa'"),
+        ({"settings": ["recipe.epoch=1"]}, "no 'epoch'"),
+        ({"settings": ["alpha"]}, "name=value"),
+        ({"settings": ["pico.alpha=1"]}, "no method 'pico'"),
+        ({"settings": ["colour=1"]}, "no 'colour'"),
+    ],
+)
+def test_a_wrong_override_says_what_is_wrong(changes, message):
+    with pytest.raises(ValueError, match=message):
+        override(PROTOCOLS["table2"], **changes)
+
+
+def test_images_are_refused_with_the_reason(tmp_path):
+    with pytest.raises(LabError, match=r"cifar10: image views"):
+        Plan(PROTOCOLS["table1"], Records(tmp_path))
+
+
+def test_missing_data_are_left_out_and_the_rest_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEOF_DATA", str(tmp_path))
+    data = write_mat(tmp_path)
+    plan = Plan(toy_protocol(data, data=("lost", data)), Records(tmp_path))
+    assert list(plan.data) == [data]
+    assert "oneof data fetch lost" in plan.left_out["lost"]
+    assert str(tmp_path) not in plan.left_out["lost"]
+    with pytest.raises(ValueError, match="lost"):
+        Plan(toy_protocol(data, data=("lost", data)), Records(tmp_path), strict=True)
+
+
+def test_the_same_training_in_two_protocols_is_the_same_job(tmp_path):
+    data = write_mat(tmp_path)
+    first = Plan(toy_protocol(data), Records(tmp_path))
+    second = Plan(toy_protocol(data, name="other", title="other"), Records(tmp_path))
+    assert {job.hash for job in first.ready()} == {job.hash for job in second.ready()}
+
+
+def test_splits_are_paired_and_the_search_splits_are_not_reported(tmp_path):
+    data = write_mat(tmp_path)
+    plan = Plan(toy_protocol(data, search=None), Records(tmp_path))
+    seeds = {}
+    for job in plan.ready():
+        seeds.setdefault(job.config["method"]["name"], []).append(job.config["split"]["seed"])
+    assert seeds == {"rplg-nm": [0, 1, 2], "proden": [0, 1, 2]}

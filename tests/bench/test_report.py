@@ -1,0 +1,134 @@
+import json
+import re
+
+import pytest
+
+from oneof.bench.errors import LabError
+from oneof.bench.paper import TABLES as PAPER
+from oneof.bench.protocols import FIXED_LENGTH, PROTOCOLS, Entry, plain
+from oneof.bench.report import write_report
+from oneof.bench.summary import read_folder
+from oneof.bench.tables import as_latex, as_markdown, as_text, grid
+from tests.bench.toy import made_up_folder, toy_protocol, write_mat
+
+SCORES = {"rplg": 0.80, "proden": 0.75, "cc": 0.80001, "oracle": 0.95}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("report")
+    data = write_mat(tmp_path)
+    rows = plain("rplg", "proden", "cc", "oracle")
+    protocol = toy_protocol(data, entries=rows, reference="rplg", seeds=tuple(range(6)), curves=2)
+    return made_up_folder(tmp_path / "lab", protocol, SCORES)
+
+
+def test_the_table(folder):
+    (result,) = read_folder(folder)
+    table = grid(result, "linear")
+    assert table.columns == ["method", "toy", "mean rank"]
+    assert [row[0].text for row in table.rows] == ["RPLG", "PRODEN", "CC", "Oracle"]
+    shown = {row[0].text: row[1] for row in table.rows}
+    assert shown["PRODEN"].mark == "•"
+    assert shown["RPLG"].mark == ""
+    assert not shown["Oracle"].best, "a row that sees the labels is not the best method"
+    assert shown["RPLG"].best or shown["CC"].best
+    assert "n = 6 splits" in table.notes[0]
+    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", shown["PRODEN"].text)
+
+
+def test_the_languages(folder):
+    (result,) = read_folder(folder)
+    text, markdown, latex = as_text(result), as_markdown(result, "linear"), as_latex(result, "linear")
+    assert "•" in text
+    assert "*" in text
+    assert markdown.startswith("| method | toy | mean rank |\n|---|---:|---:|")
+    assert "**" in markdown
+    assert r"\textbf{" in latex
+    assert r"$\pm$" in latex
+    assert r"$\bullet$" in latex
+    assert latex.count(r"\\") == 5
+    assert "%" not in latex.replace(r"\%", "").split(r"\end{tabular}")[0]
+
+
+def test_incomplete_rows_say_their_n(folder, tmp_path):
+    lines = (folder / "records.jsonl").read_text().splitlines()
+    kept = [x for x in lines if not ('"seed":5' in x and '"name":"proden"' in x)]
+    assert len(kept) == len(lines) - 1
+    (tmp_path / "records.jsonl").write_text("\n".join(kept) + "\n")
+    (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
+    (result,) = read_folder(tmp_path)
+    assert "(n=5)" in as_markdown(result, "linear")
+    assert "n = 5 or 6" in as_markdown(result, "linear")
+
+
+def test_the_published_number_stands_beside_ours(folder, monkeypatch):
+    (result,) = read_folder(folder)
+    data = result.data[0]
+    monkeypatch.setitem(PAPER, "table9", {"rplg": {data: (70.0, 0.5)}})
+    object.__setattr__(result.protocol, "paper_table", "table9")
+    row = grid(result, "linear").rows[0]
+    ours = result.cell("linear", data, "rplg").mean
+    assert row[2].text == f"70.00 ({ours - 70:+.2f})"
+    assert grid(result, "linear").rows[1][2].text == "–"
+
+
+def test_the_whole_report(folder):
+    results, written = write_report(folder)
+    names = {path.name for path in written}
+    assert names == {"summary.json", "tables.tex", "report.md", "report.html"}
+    page = (folder / "report.html").read_text()
+    assert not re.search(r'(src|href)="(?!data:|#)', page), "the page needs nothing beside itself"
+    assert page.count("data:image/png;base64,") >= 3
+    for text in ("RPLG", "Wilcoxon", "relative to PRODEN", "|S| = 2", "random 80/10/10", "oneof bench toy"):
+        assert text in page
+    markdown = (folder / "report.md").read_text()
+    for figure in re.findall(r"\]\((figures/[^)]+)\)", markdown):
+        assert (folder / figure).exists()
+    summary = json.loads((folder / "summary.json").read_text())
+    data = results[0].data[0]
+    cell = summary["toy"]["linear"][data]["proden"]
+    assert cell["n"] == 6
+    assert set(cell) >= {"mean", "std", "n", "mean_rank", "p", "p_corrected", "mark"}
+    assert set(summary["mean_rank"]["toy"]["linear"]) == {"rplg", "proden", "cc"}
+    assert summary["versions"]["toy"]["oneof"] == "0"
+    assert summary["command"]["toy"] == "oneof bench toy"
+
+
+def test_the_same_records_give_the_same_report(folder):
+    write_report(folder)
+    before = {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    write_report(folder)
+    assert before == {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_figures_of_the_other_protocols(tmp_path):
+    data = write_mat(tmp_path)
+    family = {"entries": plain("rplg", "rplg-nm", "proden"), "reference": "rplg", "curves": 3}
+    alphas = (
+        Entry("rplg", "rplg", reported=False),
+        *(Entry(f"alpha {a}", "rplg", {"alpha": a}, tuned_as="rplg") for a in (0.1, 0.5, 0.9)),
+    )
+    for name, changes in {
+        "sensitivity": {"entries": alphas, "reference": "alpha 0.5", "curves": 0},
+        "consistency": {**family, "report_recipe": FIXED_LENGTH},
+        "convergence": {**family, "report_recipe": FIXED_LENGTH},
+    }.items():
+        protocol = toy_protocol(data, name=name, figures=PROTOCOLS[name].figures, **changes)
+        made_up_folder(tmp_path / "lab", protocol, {"rplg": 0.8})
+    results, _ = write_report(tmp_path / "lab")
+    assert [r.protocol.name for r in results] == ["sensitivity", "consistency", "convergence"]
+    figures = {p.stem for p in (tmp_path / "lab" / "figures").glob("*.png")}
+    assert figures == {
+        "sensitivity-linear-sensitivity",
+        "consistency-linear-consistency",
+        "consistency-linear-curves",
+        "convergence-linear-convergence",
+        "convergence-linear-weights",
+        "sizes",
+    }
+
+
+def test_a_folder_without_records_says_what_to_do(tmp_path):
+    with pytest.raises(LabError, match="oneof bench PROTOCOL"):
+        read_folder(tmp_path)

@@ -1,0 +1,61 @@
+"""A Ray cluster of two nodes on this machine, one of which goes away in the middle."""
+
+import io
+import threading
+import time
+
+import pytest
+
+from oneof.bench.errors import LabError
+from oneof.bench.lab import run_lab
+from oneof.bench.records import Records, read
+from oneof.bench.runners.ray import RayRunner
+from tests.bench.test_lab import run, without_times
+from tests.bench.toy import toy_protocol, write_mat
+
+ray = pytest.importorskip("ray", reason="Ray is not installed (extra `cluster`)")
+
+
+@pytest.fixture
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def test_all_records_arrive_although_a_node_is_lost(cluster, tmp_path):
+    data = write_mat(tmp_path)
+    protocol = toy_protocol(data, seeds=tuple(range(10)), recipe={**toy_protocol(data).recipe, "epochs": 60})
+    total = 2 * (2 + 10)
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    lost_at = []
+
+    def lose_the_second_node():
+        while len(Records(tmp_path / "ray")) < 4:
+            time.sleep(0.02)
+        cluster.remove_node(second, allow_graceful=False)
+        lost_at.append(len(Records(tmp_path / "ray")))
+
+    runner = RayRunner(cluster.address)
+    thread = threading.Thread(target=lose_the_second_node, daemon=True)
+    thread.start()
+    outcome = run_lab(protocol, tmp_path / "ray", runner, stream=io.StringIO())
+    thread.join(timeout=30)
+    assert lost_at, "the node was not removed"
+    assert lost_at[0] < total, "the node was removed too late to be missed"
+    assert outcome.plan.complete
+    assert not outcome.failed
+    jobs = [record["job"] for record in read(tmp_path / "ray" / "records.jsonl")]
+    assert len(jobs) == len(set(jobs)) == total
+    run(protocol, tmp_path / "inline")
+    a, b = ({r["job"]: without_times(r) for r in Records(tmp_path / name)} for name in ("ray", "inline"))
+    assert a == b
+
+
+def test_no_cluster_says_what_to_do(tmp_path):
+    with pytest.raises(LabError, match="ray start --head"):
+        RayRunner("auto").__enter__()

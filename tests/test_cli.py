@@ -1,0 +1,391 @@
+"""The `oneof` program as a person meets it: help, tables in, tables out, errors in one line, Ctrl-C."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+
+import oneof
+from oneof.cli import COMMANDS, main
+from tests.test_inputs import problem
+
+X, Y, MASK = problem()
+NAMES = np.array(["ant", "bee", "cow"])
+QUICK = ["--epochs", "3", "--method", "proden", "--device", "cpu"]
+
+
+@pytest.fixture
+def oneof_program(capsys):
+    """Runs the program inside this process; gives its exit code, output and errors."""
+
+    def run(*arguments):
+        try:
+            main([str(argument) for argument in arguments])
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return run
+
+
+def start(*arguments, encoding="utf-8"):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
+    command = [sys.executable, "-m", "oneof.cli", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding=encoding, env=environment
+    )
+
+
+def cells(row):
+    return "|".join(NAMES[row])
+
+
+def write_table(path, clean=True, columns="abcd", rows=None):
+    rows = range(len(X)) if rows is None else rows
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", *columns, "labels", "trusted"])
+        for i in rows:
+            x = [X[i, "abcd".index(name)] for name in columns]
+            writer.writerow([f"row{i}", *x, cells(MASK[i]), NAMES[Y[i]] if clean and i % 3 == 0 else ""])
+    return path
+
+
+def read_csv(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    table = write_table(folder / "answers.csv")
+    columns = ["--candidates", "labels", "--ignore", "id", "trusted"]
+    with pytest.raises(SystemExit) as end:
+        main(["fit", str(table), *columns, *QUICK, "--epochs", "20", "--out", str(folder / "model")])
+    assert end.value.code == 0
+    return folder / "model"
+
+
+# ---- help -------------------------------------------------------------------------------------
+
+
+def test_version_and_help_in_a_process_of_its_own():
+    with start("--version") as process:
+        assert process.communicate() == (f"oneof {oneof.__version__}\n", "")
+        assert process.returncode == 0
+    with start("--help") as process:
+        out, err = process.communicate()
+        assert process.returncode == 0
+        assert err == ""
+        assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(oneof_program, command):
+    code, out, _ = oneof_program(command, "--help")
+    assert code == 0
+    assert f"usage: oneof {command}" in out
+    assert len(out.splitlines()) > 5
+
+
+def test_every_option_is_explained(oneof_program):
+    for command in ("demo", "fit", "predict", "methods"):
+        _, out, _ = oneof_program(command, "--help")
+        for field in COMMANDS[command].__dataclass_fields__:
+            assert field.replace("_", "-") in out.lower()
+        # an option without a text shows its default only
+        assert not re.search(r"--[\w-]+ [A-Z]+ +\(", out)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nonsense"], ["fit"], ["fit", "a.csv"], ["methods", "--nonsense"]]
+)
+def test_wrong_usage_ends_with_2(oneof_program, arguments):
+    code, out, err = oneof_program(*arguments)
+    assert code == 2
+    assert out == ""
+    assert "--help" in err
+
+
+# ---- methods ----------------------------------------------------------------------------------
+
+
+def test_methods(oneof_program):
+    code, out, err = oneof_program("methods")
+    assert (code, err) == (0, "")
+    assert all(info.name in out for info in oneof.list_methods())
+    code, out, _ = oneof_program("methods", "rplg")
+    assert code == 0
+    assert "NeurIPS 2025" in out
+    assert "share of the classifier's own opinion" in out
+    assert oneof_program("methods", "magic")[::2] == (
+        1,
+        f"oneof: there is no method 'magic'; there are "
+        f"{', '.join(info.name for info in oneof.list_methods())}.\n",
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["methods"]])
+def test_a_reader_who_has_seen_enough(arguments):
+    with start(*arguments) as process:
+        process.stdout.close()  # like `head`, before anything is written
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) in (0, 1)
+
+
+def test_a_terminal_without_the_letters():
+    with start("methods", "rplg", encoding="ascii") as process:
+        out, err = process.communicate()
+    assert process.returncode == 0
+    assert err == ""
+    assert "meta_gradient" in out
+
+
+# ---- fit and predict --------------------------------------------------------------------------
+
+
+def test_fit_writes_a_model_and_labels(fitted):
+    assert sorted(os.listdir(fitted)) == [
+        "labels.csv",
+        "model.json",
+        "model.safetensors",
+        "training.safetensors",
+    ]
+    model = oneof.load(fitted)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.classes_.tolist() == NAMES.tolist()
+    rows = read_csv(fitted / "labels.csv")
+    assert [row["row"] for row in rows] == [str(i) for i in range(len(X))]
+    assert all(row["label"] in row["candidates"].split("|") for row in rows)
+    assert np.mean([row["label"] == NAMES[k] for row, k in zip(rows, Y)]) > 0.9
+    assert rows[0]["candidates"] == cells(MASK[0])
+
+
+def test_predict_matches_columns_by_name(fitted, oneof_program, tmp_path):
+    out = tmp_path / "new" / "predictions.csv"
+    expected = oneof.load(fitted).predict_proba(pl.DataFrame(X, schema=list("abcd")))
+    for columns in ("abcd", "dbca"):
+        table = write_table(tmp_path / "new.csv", columns=columns)
+        code, text, err = oneof_program("predict", fitted, table, "--out", out)
+        assert (code, err) == (0, "")
+        assert f"{len(X)} predictions" in text
+        rows = read_csv(out)
+        assert list(rows[0]) == ["row", "label", "confidence", "p(ant)", "p(bee)", "p(cow)"]
+        assert [row["label"] for row in rows] == NAMES[expected.argmax(axis=1)].tolist()
+        p = np.array([[float(row[f"p({name})"]) for name in NAMES] for row in rows])
+        np.testing.assert_allclose(p, expected, atol=1e-4)
+
+
+def test_predict_complains_about_what_is_missing(fitted, oneof_program, tmp_path):
+    table = write_table(tmp_path / "new.csv", columns="bd")
+    code, out, err = oneof_program("predict", fitted, table, "--out", tmp_path / "p.csv")
+    assert (code, out) == (1, "")
+    assert 'has no column "a" and 1 more, a feature the model was trained on' in err
+    assert "'b', 'd'" in err
+    assert not (tmp_path / "p.csv").exists()
+    code, _, err = oneof_program("predict", tmp_path, table)
+    assert code == 1
+    assert "oneof: there is no model in" in err
+
+
+def test_clean_column_and_hyper_parameters(oneof_program, tmp_path):
+    table = write_table(tmp_path / "t.csv")
+    arguments = ["fit", table, "--candidates", "labels", "--clean", "trusted", "--features", *"abcd"]
+    arguments += ["--method", "rplg", "--set", "alpha=0.25", "meta_gradient=exact", "rollback=False"]
+    arguments += ["--epochs", "4", "--device", "cpu", "--out", tmp_path / "m"]
+    code, out, _ = oneof_program(*arguments)
+    assert code == 0
+    assert "4 features: a, b, c, d" in out
+    assert "clean rows: 30 (given), accuracy on them" in out
+    assert "next:   oneof predict" in out
+    params = oneof.load(tmp_path / "m").method_.params()
+    assert (params["alpha"], params["meta_gradient"], params["rollback"]) == (0.25, "exact", False)
+    transduction = oneof.load(tmp_path / "m").transduction_
+    np.testing.assert_array_equal(transduction[::3], np.eye(3)[Y[::3]])
+
+
+def test_unused_clean_rows_are_a_warning_in_one_line(oneof_program, tmp_path):
+    table = write_table(tmp_path / "t.csv")
+    arguments = ["fit", table, "--candidates", "labels", "--clean", "trusted", "--ignore", "id", *QUICK]
+    code, _, err = oneof_program(*arguments, "--out", tmp_path / "m")
+    assert code == 0
+    assert "oneof: warning: proden does not learn from the clean rows" in err
+    assert "estimator.py" not in err
+    code, _, err = oneof_program(*arguments, "--out", tmp_path / "m", "--clean-weight", "1")
+    assert (code, "warning" in err) == (0, False)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npz", "tsv"])
+def test_other_formats_and_number_classes(kind, oneof_program, tmp_path):
+    path = tmp_path / f"t.{kind}"
+    sets = [np.flatnonzero(row).tolist() for row in MASK]
+    if kind == "parquet":
+        frame = {**{name: X[:, k] for k, name in enumerate("abcd")}, "labels": sets}
+        frame["trusted"] = [int(k) if i % 2 else None for i, k in enumerate(Y)]
+        pl.DataFrame(frame).write_parquet(path)
+    elif kind == "npz":
+        trusted = np.where(np.arange(len(Y)) % 2, Y, np.nan)
+        np.savez(path, x=X, labels=MASK, trusted=trusted, classes=np.array([0, 1, 2]))
+    else:
+        lines = ["\t".join([*"abcd", "labels", "trusted"])]
+        for i, (x, labels) in enumerate(zip(X, sets)):
+            known = f"{Y[i]}.0" if i % 2 else ""  # as data frames write numbers beside missing ones
+            lines.append("\t".join([*map(str, x), json.dumps(labels), known]))
+        path.write_text("\n".join(lines))
+    arguments = ["--candidates", "labels", "--clean", "trusted", "--clean-weight", "1", *QUICK]
+    code, out, err = oneof_program("fit", path, *arguments, "--out", tmp_path / "m")
+    assert code == 0, err
+    assert f"clean rows: {len(X) // 2} (given)" in out
+    model = oneof.load(tmp_path / "m")
+    expected = model.predict(pl.DataFrame(X, schema=model.feature_names_in_.tolist()))
+    assert model.classes_.tolist() == (["0", "1", "2"] if kind == "tsv" else [0, 1, 2])
+    code, _, err = oneof_program("predict", tmp_path / "m", path, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    assert [row["label"] for row in read_csv(tmp_path / "p.csv")] == expected.astype(str).tolist()
+
+
+def test_predict_of_matrices_and_models_without_names(oneof_program, tmp_path):
+    model = oneof.PartialLabelClassifier("proden", net="linear", epochs=2, device="cpu").fit(X, MASK)
+    model.save(tmp_path / "m")
+    table = write_table(tmp_path / "t.csv")
+    code, _, err = oneof_program("predict", tmp_path / "m", table)
+    assert code == 1
+    assert "no feature names" in err
+    np.savez(tmp_path / "t.npz", x=X[:5])
+    assert oneof_program("predict", tmp_path / "m", tmp_path / "t.npz", "--out", tmp_path / "p.csv")[0] == 0
+    assert len(read_csv(tmp_path / "p.csv")) == 5
+    np.savez(tmp_path / "t.npz", x=X[:, :3])
+    code, _, err = oneof_program("predict", tmp_path / "m", tmp_path / "t.npz")
+    assert code == 1
+    assert "has 3 feature columns, the model was trained on 4 without names" in err
+    model.feature_names_in_ = np.array(["x.0", "x.1", "x.2", "x.3"], dtype=object)
+    model.save(tmp_path / "m")
+    np.savez(tmp_path / "wide.npz", x=np.hstack([X, X]))
+    code, _, err = oneof_program("predict", tmp_path / "m", tmp_path / "wide.npz")
+    assert code == 1
+    assert "has 8 feature columns where the model was trained on 4" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["t.csv", "--candidates", "label"], ['no column "label"', "'labels'"]),
+        (["t.csv", "--candidates", "labels"], ["row 0", '"id"', "'row0', not a number", "--ignore"]),
+        (["t.csv", "--candidates", "labels", "--ignore", "ID"], ['no column "ID"']),
+        (["none.csv", "--candidates", "labels"], ["no file none.csv"]),
+        (["t.csv", "--candidates", "labels", "--clean", "id", "--ignore", "trusted"], ["clean[0] = 'row0'"]),
+        (
+            ["t.csv", "--candidates", "labels", "--features", "a", "--set", "alpha"],
+            ["--set alpha", "alpha=0.3"],
+        ),
+        (
+            ["t.csv", "--candidates", "labels", "--features", "a", "--set", "beta=1"],
+            ["no hyper-parameter 'beta'"],
+        ),
+        (["t.csv", "--candidates", "labels", "--features", "a", "--epochs", "0"], ["epochs is 0"]),
+        (["t.csv", "--candidates", "labels", "--features", "a", "--device", "abacus"], ["'abacus'"]),
+        (["t.csv", "--candidates", "labels", "--features", "a", "--method", "oracle"], ["true label"]),
+        (["empty.csv", "--candidates", "labels"], ["row 1 has no candidate", '"labels" of empty.csv']),
+        (["t.csv", "--candidates", "labels", "--features", "a", "--out", "t.csv"], ["t.csv"]),
+    ],
+)
+def test_errors_are_one_message(oneof_program, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "t.csv")
+    (tmp_path / "empty.csv").write_text("x,labels\n1,a\n2,\n")
+    code, _, err = oneof_program("fit", *arguments)
+    assert code == 1
+    assert err.startswith("oneof: ")
+    assert len(err.splitlines()) <= 4
+    for word in words:
+        assert word in err
+    assert not (tmp_path / "model" / "model.json").exists()
+
+
+def test_an_interrupted_fit_continues(oneof_program, tmp_path):
+    table = write_table(tmp_path / "t.csv")
+    arguments = ["fit", table, "--candidates", "labels", "--ignore", "id", "trusted", "--method", "proden"]
+    arguments += ["--net", "linear", "--device", "cpu", "--epochs", "400"]
+    interrupted, whole = tmp_path / "interrupted", tmp_path / "whole"
+    with start(*arguments, "--out", interrupted) as process:
+        for line in process.stderr:
+            if "40/400" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        err = process.stderr.read()
+        process.stdout.read()
+        assert process.wait(timeout=60) == 130
+    assert "finishing this epoch" in err
+    assert f"continue from {interrupted / 'run'}" in err
+    assert "The same command goes on there" in err
+    assert "Traceback" not in err
+    assert not (interrupted / "model.json").exists()
+    assert 40 <= len((interrupted / "run" / "metrics.jsonl").read_text().splitlines()) < 400
+    code, out, _ = oneof_program(*arguments, "--out", interrupted)
+    assert code == 0
+    assert f"continues the training in {interrupted / 'run'}" in out
+    code, out, _ = oneof_program(*arguments, "--out", whole)
+    assert code == 0
+    assert "continues" not in out
+    for name in ("model.safetensors", "training.safetensors", "labels.csv"):
+        assert (interrupted / name).read_bytes() == (whole / name).read_bytes()
+    assert not (interrupted / "run").exists()
+
+
+def test_other_settings_do_not_continue_an_interrupted_fit(oneof_program, tmp_path):
+    table = write_table(tmp_path / "t.csv")
+    (tmp_path / "m" / "run").mkdir(parents=True)
+    (tmp_path / "m" / "run" / "config.json").write_text('{"method": "another"}')
+    arguments = ["fit", table, "--candidates", "labels", "--ignore", "id", "trusted", *QUICK]
+    code, _, err = oneof_program(*arguments, "--out", tmp_path / "m")
+    assert code == 1
+    assert "holds a run with another" in err
+    assert oneof_program(*arguments, "--out", tmp_path / "m", "--no-resume")[0] == 0
+
+
+def test_ctrl_c_without_a_run_folder(oneof_program, monkeypatch):
+    def stop(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("oneof.commands.methods.Methods.run", stop)
+    assert oneof_program("methods") == (130, "", "\noneof: stopped\n")
+
+
+# ---- demo -------------------------------------------------------------------------------------
+
+
+def test_demo_writes_table_and_picture(oneof_program, tmp_path):
+    code, out, err = oneof_program("demo", "--seeds", "1", "--epochs", "3", "--out", tmp_path / "d")
+    assert code == 0
+    assert "1437 rows, 10 classes" in out
+    assert "oracle   digits  seed 1/1  3/3" in err
+    rows = read_csv(tmp_path / "d" / "table.csv")
+    assert [row["method"] for row in rows] == ["rplg", "rplg-nm", "proden", "average", "oracle"]
+    assert all(0 <= float(row["test_mean"]) <= 100 for row in rows)
+    assert all(row["test_std"] == "" for row in rows)
+    picture = (tmp_path / "d" / "learning_curves.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 20_000
+    code, _, err = oneof_program("demo", "--seeds", "0")
+    assert (code, err) == (1, "oneof: --seeds 0: give a number of at least 1.\n")
+
+
+def test_labels_of_lines_do_not_cover_each_other():
+    from oneof.commands.demo import spaced
+
+    placed = spaced({"a": 80.0, "b": 80.5, "c": 20.0, "d": 81.0}, gap=5.0)
+    heights = sorted(place for _, place in placed.values())
+    assert all(b - a > 4.9 for a, b in pairwise(heights))
+    assert placed["c"] == (20.0, 20.0)

@@ -1,0 +1,319 @@
+"""Tables as people have them: every format, every way to write a set, and errors that name the cell."""
+
+import csv
+import datetime
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oneof import CandidateError
+from oneof.data.errors import DataError
+from oneof.tables import cell_labels, read_table, write_csv
+
+HEADER = "length,width,labels"
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Writes text or bytes to a file and reads it as a table."""
+
+    def read(content, name="answers.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_table(path)
+
+    return read
+
+
+# ---- formats ----------------------------------------------------------------------------------
+
+SETS = [["cat", "dog"], ["dog"], ["bird", "cat"]]
+NUMBERS = [[1.5, 2.0], [3.0, 4.0], [5.0, 6.25]]
+
+
+def csv_of(cells, separator=","):
+    rows = [f"{a}{separator}{b}{separator}{cell}" for (a, b), cell in zip(NUMBERS, cells)]
+    return "\n".join([separator.join(HEADER.split(",")), *rows]) + "\n"
+
+
+def check(found):
+    assert len(found) == 3
+    assert found.candidates("labels").sets() == SETS
+    x, names = found.features(without=["labels"])
+    assert names == ["length", "width"]
+    np.testing.assert_array_equal(x, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["cat|dog", "dog", "bird|cat"],
+        [" cat | dog ", "dog|", "|bird||cat|cat"],
+        ['"[""cat"", ""dog""]"', '"[""dog""]"', '"[""bird"", ""cat""]"'],
+        ["\"['cat', 'dog']\"", "['dog']", "\"('bird', 'cat')\""],
+        ["\"{'cat', 'dog'}\"", "{'dog'}", "bird|cat"],
+    ],
+    ids=["bars", "spaces", "json", "python", "python sets"],
+)
+def test_ways_to_write_a_set(table, cells):
+    check(table(csv_of(cells)))
+
+
+def test_tabs_and_capital_endings(table):
+    check(table(csv_of(["cat|dog", "dog", "bird|cat"], "\t"), "answers.TSV"))
+
+
+def test_csv_from_other_programs(table):
+    text = csv_of(["cat|dog", "dog", "bird|cat"])
+    check(table(b"\xef\xbb\xbf" + text.encode()))  # byte order mark
+    check(table(text.replace("\n", "\r\n") + "\r\n\r\n"))  # Windows, with empty lines at the end
+    check(table(text.replace("labels", " labels ").replace("length", '"length"')))
+    check(table(text.rstrip()))
+
+
+def test_csv_of_a_data_frame_with_lists(tmp_path):
+    frame = pd.DataFrame({"length": [1.5, 3.0, 5.0], "width": [2.0, 4.0, 6.25], "labels": SETS})
+    frame.to_csv(tmp_path / "a.csv")  # with the row number in front, in a column without a name
+    check(read_table(tmp_path / "a.csv"))
+
+
+def test_parquet(tmp_path):
+    frame = pl.DataFrame({"length": [1.5, 3.0, 5.0], "width": [2.0, 4.0, 6.25], "labels": SETS})
+    frame.write_parquet(tmp_path / "a.parquet")
+    check(read_table(tmp_path / "a.parquet"))
+    frame.with_columns(pl.col("labels").list.join("|")).write_parquet(tmp_path / "b.parquet")
+    check(read_table(tmp_path / "b.parquet"))
+
+
+def test_parquet_keeps_types_and_takes_embeddings(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "good": [True, False],
+            "embedding": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]],
+            "labels": [[1, 2], [3]],
+            "one": [7, None],
+        }
+    )
+    frame.write_parquet(tmp_path / "a.parquet")
+    found = read_table(tmp_path / "a.parquet")
+    assert found.candidates("labels").classes == (1, 2, 3)
+    assert found.labels("one").tolist() == [7, None]
+    x, names = found.features(["good", "embedding"])
+    assert names == ["good", "embedding.0", "embedding.1", "embedding.2"]
+    np.testing.assert_array_equal(x, [[1, 1, 2, 3], [0, 4, 5, 6]])
+    with pytest.raises(DataError, match=r'column "embedding" .* more than one value'):
+        found.labels("embedding")
+    pl.DataFrame({"e": [[1.0], [2.0, 3.0]]}).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="lists of different lengths"):
+        read_table(tmp_path / "b.parquet").features()
+
+
+def test_npz(tmp_path):
+    mask = np.array([[1, 1, 0], [0, 1, 0]], dtype=np.uint8)
+    x = np.arange(8.0).reshape(2, 2, 2)
+    np.savez(tmp_path / "a.npz", classes=np.array(["cat", "dog", "bird"]), x=x, mask=mask, size=[1, 2])
+    found = read_table(tmp_path / "a.npz")
+    assert len(found) == 2
+    assert found.candidates("mask").sets() == [["cat", "dog"], ["dog"]]
+    values, names = found.features(without=["mask"])
+    assert names == ["x.0", "x.1", "x.2", "x.3", "size"]
+    np.testing.assert_array_equal(values, [[0, 1, 2, 3, 1], [4, 5, 6, 7, 2]])
+    np.savez(tmp_path / "b.npz", x=x, sets=np.array(["1|2", "3"]), mask=mask)
+    found = read_table(tmp_path / "b.npz")
+    assert found.candidates("sets").classes == ("1", "2", "3")
+    assert found.candidates("mask").classes == (0, 1, 2)
+
+
+def test_digits_of_large_numbers_are_kept(table):
+    x, _ = table("time,labels\n1700000001,a\n1700000002,b\n").features(["time"])
+    assert np.ptp(x) == 1
+
+
+# ---- labels that are numbers ------------------------------------------------------------------
+
+
+def test_numbers_in_text_files_are_classes_as_written(table):
+    found = table("x,labels\n1,1|2\n2,2\n3,01\n4,10\n5,1.0\n")
+    assert found.candidates("labels").classes == ("01", "1", "1.0", "10", "2")
+    assert table('x,labels\n1,"[1, 2]"\n2,2\n3,"[10]"\n').candidates("labels").classes == ("1", "10", "2")
+    assert table("x,clean\n1, 3 \n2,\n").labels("clean").tolist() == ["3", None]
+
+
+words = st.text(
+    st.characters(codec="utf-8", exclude_characters="|\x00", exclude_categories=["Cs"]), min_size=1
+)
+labels = words.map(str.strip).filter(bool)
+
+
+@given(st.lists(labels, min_size=1, max_size=5))
+def test_sets_survive_being_written(names):
+    assert cell_labels(json.dumps(names)) == names
+    assert cell_labels(names) == names
+    if names[0][0] + names[-1][-1] not in ("[]", "{}", "()"):
+        assert cell_labels("|".join(names)) == names
+        assert cell_labels(" | ".join(names)) == names
+
+
+simple = st.text(st.characters(categories=["L", "N"], include_characters="_-. '"), min_size=1).map(str.strip)
+
+
+@given(st.lists(simple.filter(bool), min_size=1, max_size=5))
+def test_lists_as_data_frames_write_them(names):
+    if "' '" not in str(names) and "\" '" not in str(names) and "' \"" not in str(names):
+        assert cell_labels(str(names)) == names
+        assert sorted(cell_labels(str(set(names)))) == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (None, []),
+        ("", []),
+        ("  ", []),
+        (" | ", []),
+        ("[]", []),
+        (float("nan"), []),
+        (3, [3]),
+        (True, [True]),
+        (np.array([1, 2]), [1, 2]),
+        ("[unknown]", ["[unknown]"]),
+        ("[a]|[b]", ["[a]", "[b]"]),
+        ("(a, maybe b)", ["(a, maybe b)"]),
+        ("{}", ["{}"]),
+        ("[1, 2.50]", ["1", "2.50"]),
+        ('["a|b"]', ["a|b"]),
+    ],
+)
+def test_single_cells(cell, expected):
+    assert cell_labels(cell) == expected
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["['cat' 'dog']", "[cat, dog]", '["cat", "dog]', "[null]", "[true]", '[["cat"]]', '[{"a": 1}]', "[0 1]"],
+)
+def test_lists_that_cannot_be_read_are_named(table, cell):
+    quoted = '"' + cell.replace('"', '""') + '"'
+    with pytest.raises(DataError, match=r'row 1 of column "labels" in .*answers.csv') as caught:
+        table(f"x,labels\n1,cat\n2,{quoted}\n").candidates("labels")
+    assert "cat|dog" in str(caught.value)
+
+
+# ---- errors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no header"),
+        (b"\n", "no header"),
+        (b"a,b\n", "no rows"),
+        (b"a,b,a\n1,2,3\n", 'two columns called "a"'),
+        (b"a, b ,b\n1,2,3\n", 'two columns called "b"'),
+        (b"a,b\n1,2\n3\n", r"row 1 of .*answers.csv \(line 3\) has 1 cells, the header has 2"),
+        (b'a,b\n"1\n1",2\n3,4,5\n', r"row 1 .* \(line 4\) has 3 cells"),
+        (b"a,b\n1,caf\xe9\n", "not UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
+        (b"a,b\n1," + b"x" * 200_000 + b"\n", "line 2: field larger than"),
+    ],
+)
+def test_broken_csv(table, content, message):
+    with pytest.raises(DataError, match=message):
+        table(content)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.npz"])
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PK\x03\x04 not really", b"\x80\x04}."])
+def test_broken_binary_files(table, name, content):
+    with pytest.raises(DataError, match=f"{name} is not a readable"):
+        table(content, name)
+
+
+def test_npz_without_pickles(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(DataError, match="without pickles"):
+        read_table(tmp_path / "a.npz")
+    with open(tmp_path / "b.npz", "wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(DataError, match="not a readable npz"):
+        read_table(tmp_path / "b.npz")
+
+
+def test_npz_with_arrays_of_different_lengths(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((3, 2)), mask=np.ones((4, 2)))
+    with pytest.raises(DataError, match=r"x \(3, 2\), mask \(4, 2\)"):
+        read_table(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", x=np.zeros((3, 2)), seed=np.array(7))
+    with pytest.raises(DataError, match=r"seed \(\)"):
+        read_table(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", x=np.zeros((2, 2)), mask=np.ones((2, 2)), classes=["a", "b", "c"])
+    with pytest.raises(CandidateError, match="3 class names"):
+        read_table(tmp_path / "c.npz").candidates("mask")
+
+
+def test_wrong_names(table, tmp_path):
+    with pytest.raises(DataError, match="there is no file"):
+        read_table(tmp_path / "nowhere.csv")
+    with pytest.raises(DataError, match="there is no file"):
+        read_table(tmp_path)
+    with pytest.raises(DataError, match=r"'.xlsx'; a table is one of .csv, .tsv, .parquet, .npz"):
+        table("x", "a.xlsx")
+    found = table(csv_of(["cat"] * 3))
+    with pytest.raises(DataError, match=r"no column .label. in .*; it has 'length', 'width', 'labels'"):
+        found.candidates("label")
+    with pytest.raises(DataError, match='no column "id"'):
+        found.features(without=["id"])
+    with pytest.raises(DataError, match="separated by commas"):
+        table("length;labels\n1;cat\n").candidates("labels")
+    with pytest.raises(DataError, match="no feature column left"):
+        found.features(without=["length", "width", "labels"])
+
+
+def test_an_empty_candidate_cell_is_named(table):
+    with pytest.raises(CandidateError) as caught:
+        table(csv_of(["cat", " ", "[]"])).candidates("labels")
+    assert "row 1 has no candidate label (2 rows in all)" in str(caught.value)
+    assert 'column "labels" of answers.csv' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("tall", ["row 1", '"width"', "answers.csv", "'tall', not a number", "try this"]),
+        ("1,5", ["row 1", "3 cells"]),
+        ("", ["row 1", '"width"', "is empty", "try this"]),
+        ("nan", ["row 1", "is nan"]),
+        ("inf", ["row 1", "is inf"]),
+    ],
+)
+def test_features_that_are_no_numbers(table, cell, words):
+    with pytest.raises(DataError) as caught:
+        table(f"length,width\n1,2\n1,{cell}\n").features(advice="try this")
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_dates_are_no_numbers(tmp_path):
+    pl.DataFrame({"day": [datetime.date(2026, 1, 1)]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r'row 0 of column "day" .* not a number'):
+        read_table(tmp_path / "a.parquet").features()
+
+
+# ---- writing ----------------------------------------------------------------------------------
+
+
+def test_written_tables_are_whole_or_not_there(tmp_path):
+    path = tmp_path / "deep" / "out.csv"
+    write_csv(path, {"row": range(2), "label": ['a "b", c', "d\ne"]})
+    with open(path, newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [["row", "label"], ["0", 'a "b", c'], ["1", "d\ne"]]
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="shorter"):
+        write_csv(path, {"row": range(2), "label": ["a"]})
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["out.csv"]
