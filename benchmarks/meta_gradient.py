@@ -46,7 +46,7 @@ def conv_net() -> Net:
 
 NETS: dict[str, tuple[Callable[[], Net], tuple[int, ...]]] = {
     "mlp": (lambda: build_net("mlp", 100, CLASSES, hidden=(300, 300, 300)), (100,)),
-    "conv": (conv_net, (3, 16, 16)),
+    "conv": (conv_net, (3, 24, 24)),
 }
 
 
@@ -164,7 +164,7 @@ def main() -> None:
     for device in ("cpu", *(("cuda",) if torch.cuda.is_available() else ())):
         figures[device] = {}
         for net in NETS:
-            ms = measure(net, device, rounds=(5 if quick else {"mlp": 60, "conv": 15}[net]))
+            ms = measure(net, device, rounds=(5 if quick else {"mlp": 60, "conv": 10}[net]))
             mb = peak_memory(net, device)
             print_table(
                 f"{net} on {device}: one step, batch {BATCH}, {CLASSES} classes",

@@ -25,7 +25,7 @@ from oneof.methods import list_methods, make_method
 from oneof.nets import Net
 from oneof.training.loop import Fit
 
-BATCH, CLASSES, STEPS, EPOCHS, TIMED, FEATURES = 128, 10, 4, 12, 4, 96
+BATCH, CLASSES, STEPS, EPOCHS, TIMED, FEATURES = 128, 10, 3, 8, 3, 96
 SHAPE = (3, 16, 16)
 SKIPPED = {"average", "oracle"}
 """Baselines that cost what PRODEN costs."""

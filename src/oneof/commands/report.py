@@ -20,10 +20,9 @@ class Report:
     """Compress the records for publication; the folder can still be read and continued."""
 
     def run(self) -> int:
+        from oneof.bench.records import pack
         from oneof.bench.report import write_report
         from oneof.bench.tables import as_text
-
-        from oneof.bench.records import pack
 
         if self.pack:
             print(f"packed: {pack(self.folder)}")

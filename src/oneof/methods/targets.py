@@ -14,6 +14,8 @@ def uniform(mask: Tensor, like: Tensor | None = None, dtype: torch.dtype = torch
 
 def candidate_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the candidates only: exactly 0 elsewhere, never 0/0 (the work is in log space)."""
+    if logits.is_cpu and not (logits.requires_grad and torch.is_grad_enabled()):
+        return grouped_softmax(logits, mask)
     return logits.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
 

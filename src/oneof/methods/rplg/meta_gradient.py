@@ -100,8 +100,7 @@ def head(step: LookAhead) -> Tensor:
     bias = None if layer.bias is None else layer.bias - rate * error.sum(dim=0)
     # u, the gradient of the outer loss at the moved layer
     logits = nn.functional.linear(h_clean, weight, bias)
-    residual = logits.softmax(dim=-1) - candidate_softmax(logits, step.clean_mask)
-    residual /= len(h_clean)
+    residual = logits.softmax(dim=-1).sub_(candidate_softmax(logits, step.clean_mask)).div_(len(h_clean))
     # directional derivative of the training logits along u, then of their log-softmax
     slope = nn.functional.linear(h, residual.T @ h_clean, None if bias is None else residual.sum(dim=0))
     return rate * (slope - (p * slope).sum(dim=-1, keepdim=True))

@@ -127,10 +127,11 @@ class Rplg(Method):
         features = state.net.features(x)
         logits = state.net.head(features)
         z = features.detach()
-        mu, visited = state.rows.take(batch.index, "mu", "visited")
+        mu = state.rows.take(batch.index, "mu")
+        visited = None if state.notes["all_visited"] else state.rows.take(batch.index, "visited")
         own = candidate_softmax(logits.detach(), candidates)  # R5
         if self.mu == "current":
-            mu = torch.where(visited[:, None], own, mu)
+            mu = own if visited is None else torch.where(visited[:, None], own, mu)
 
         u = self.branch_step(state, batch, z, mu, visited)
         w = self.branch_weights(state, batch, z, mu)
@@ -162,11 +163,13 @@ class Rplg(Method):
         v = mix(w, u)  # R6
         q = self.alpha * mu + (1 - self.alpha) * v  # R4
         state.rows.put(batch.index, mu=own, v=v, q=q, w=w)
-        if not state.notes["all_visited"]:
+        if visited is not None:
             state.rows.put(batch.index, visited=torch.ones_like(visited))
         return mean_cross_entropy([logits, *(state.net(view) for view in batch.views[1:])], q)  # R17
 
-    def branch_step(self, state: State, batch: Batch, z: Tensor, mu: Tensor, visited: Tensor) -> Tensor:
+    def branch_step(
+        self, state: State, batch: Batch, z: Tensor, mu: Tensor, visited: Tensor | None
+    ) -> Tensor:
         """U for this step (R7), then one step of every branch towards its row of U (R13)."""
         branches, candidates = state.branches, batch.candidates
         reduced = branches.reduced_sets(candidates)
@@ -175,7 +178,7 @@ class Rplg(Method):
         if self.u == "table":
             u = state.rows.take(batch.index, "u")
             state.rows.put(batch.index, u=now)
-        elif state.notes["all_visited"]:
+        elif visited is None:
             u = now
         else:
             u = torch.where(visited[:, None, None], now, first_opinions(reduced, candidates, like=now))
