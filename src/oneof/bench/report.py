@@ -189,7 +189,7 @@ def comparisons(result: Result, net: str) -> Grid:
                 [
                     title(data),
                     method_title(label),
-                    f"{test.difference:+.2f}",
+                    f"{test.difference:+.2f} ± {test.error:.2f}",
                     paper,
                     str(test.n),
                     f"{test.p:.2g}",
@@ -201,7 +201,7 @@ def comparisons(result: Result, net: str) -> Grid:
     columns = [
         "data set",
         "against",
-        f"{method_title(p.reference)} minus it",
+        f"{method_title(p.reference)} minus it ± SE",
         "in the paper",
         "n",
         "p (t-test)",

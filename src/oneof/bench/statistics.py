@@ -19,6 +19,8 @@ class Comparison:
 
     difference: float
     """Mean of reference minus other."""
+    error: float
+    """Standard error of that mean over the splits."""
     n: int
     p: float
     """Paired t-test, two-sided."""
@@ -43,6 +45,7 @@ def compare(reference: Mapping[int, float], other: Mapping[int, float]) -> Compa
     n, mean, variance = len(d), float(d.mean()), float(d.var(ddof=1))
     return Comparison(
         difference=mean,
+        error=math.sqrt(variance / n),
         n=n,
         p=_p_value(mean, variance / n, n),
         p_corrected=_p_value(mean, variance * (1 / n + TEST_OVER_TRAIN), n),

@@ -136,7 +136,7 @@ class Candidates:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.mask.shape  # type: ignore[return-value]
+        return self.mask.shape
 
     def __getitem__(self, rows: Any) -> Candidates:
         """`take`; lets scikit-learn's splitters cut candidates like any other y."""
