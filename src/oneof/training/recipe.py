@@ -78,7 +78,7 @@ def choose_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {name!r}, but torch finds no GPU here; use 'auto' or 'cpu'.")
+        raise ValueError(f"device is {name!r}, but torch sees no GPU here; give 'auto' or 'cpu'.")
     return device
 
 
