@@ -8,6 +8,7 @@ from pathlib import PurePath
 from oneof.bench.datasets import TITLES
 from oneof.bench.paper import published
 from oneof.bench.summary import Result
+from oneof.methods import make_method
 
 NAMES = {
     "rplg": "RPLG", "rplg-nm": "RPLG-NM", "dirk": "DIRK", "dirk-ref": "DIRK-REF", "sdct": "SDCT",
@@ -57,7 +58,7 @@ def grid(result: Result, net: str, paper: bool = True) -> Grid:
     mean_ranks = result.mean_ranks(net)
     rows = []
     for label in result.labels:
-        row = [Shown(method_title(label))]
+        row = [Shown(method_title(label) + (" (adapted)" if _adapted(result, label) else ""))]
         for d in data:
             row.append(_cell(result, net, d, label))
             if with_paper[d]:
@@ -67,6 +68,12 @@ def grid(result: Result, net: str, paper: bool = True) -> Grid:
         rows.append(row)
     columns.append("mean rank")
     return Grid(columns, rows, notes(result, net))
+
+
+def _adapted(result: Result, label: str) -> bool:
+    """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
+    info = make_method(result.protocol.entry(label).method).info
+    return result.protocol.views == "rows" and info.note.startswith("adapted")
 
 
 def _cell(result: Result, net: str, data: str, label: str) -> Shown:
