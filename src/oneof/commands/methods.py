@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -26,7 +26,7 @@ class Methods:
         from oneof.methods import list_methods
 
         table = Table(title="methods", title_justify="left")
-        for heading in ("name", "year", "venue", "views", "cost", "clean rows", "idea"):
+        for heading in ("name", "year", "venue", "views", "per row", "cost", "needs", "idea"):
             table.add_column(heading, no_wrap=heading in ("name", "venue"))
         for info in list_methods():
             method = info.cls()
@@ -35,12 +35,16 @@ class Methods:
                 str(info.year or ""),
                 info.venue,
                 ", ".join(method.views),
+                state_per_row(method),
                 f"{info.forwards:g}F {info.backwards:g}B",
-                "learns from them" if method.clean_rows(1) else "",
+                _needs(info),
                 info.summary + (f" ({info.note})" if info.note else ""),
             )
         show(table)
-        print("cost: forward and backward passes per step on tables; `oneof methods NAME` shows one method.")
+        print(
+            "per row: numbers kept for a training row, c classes; cost: forward and backward passes per step,"
+        )
+        print("both on tables. `oneof methods NAME` shows one method.")
         return 0
 
     def _one(self, name: str) -> int:
@@ -71,3 +75,41 @@ class Methods:
         print()
         show(table)
         return 0
+
+
+def _needs(info: Any) -> str:
+    if info.cls().clean_rows(1):
+        return "clean rows"
+    if info.name == "oracle":
+        return "true labels"
+    return "augmentation" if info.note.startswith("adapted") else ""
+
+
+def state_per_row(method: Any) -> str:
+    """How much a method keeps per training row, found out by setting it up on a tiny problem."""
+    import torch
+
+    from oneof.methods.base import Task
+    from oneof.nets import linear
+
+    n, c = 8, 5
+    candidates = torch.ones(n, c, dtype=torch.bool)
+    candidates[:, 0] = False
+    task = Task(
+        net=linear(4, c),
+        candidates=candidates,
+        example=torch.zeros(2, 4),
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+        epochs=4,
+        batch_size=4,
+        steps_per_epoch=2,
+        lr=0.1,
+        has_clean=True,
+        truth=torch.ones(n, dtype=torch.int64),
+    )
+    rows = method.setup(task).rows
+    sizes = [rows[name].numel() // n for name in rows.row_dims]
+    tables, others = sum(size // c for size in sizes), sum(size % c for size in sizes)
+    parts = [f"{tables if tables > 1 else ''}c" if tables else "", str(others) if others else ""]
+    return " + ".join(part for part in parts if part) or "nothing"
