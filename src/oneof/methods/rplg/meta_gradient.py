@@ -137,6 +137,16 @@ def virtual_step(step: LookAhead) -> dict[str, Tensor]:
     return {name: p.detach() - step.lr * slope for (name, p), slope in zip(parameters.items(), slopes)}
 
 
+def stay_at_virtual_step(ahead: LookAhead) -> Tensor:
+    """The ablation without rollback: the parameters stay at Theta~, and the real step starts there."""
+    moved = virtual_step(ahead)
+    with torch.no_grad():
+        for name, parameter in ahead.net.named_parameters():
+            if name in moved:
+                parameter.copy_(moved[name])
+    return ahead.net(ahead.x)
+
+
 def outer_gradient(step: LookAhead) -> dict[str, Tensor]:
     """u: gradient of the clean loss at Theta~, by parameter name."""
     moved = {name: p.requires_grad_() for name, p in virtual_step(step).items()}

@@ -28,8 +28,9 @@ from oneof.methods.rplg.meta_gradient import (
     LookAhead,
     default_generator_state,
     linear_head,
-    virtual_step,
+    stay_at_virtual_step,
 )
+from oneof.methods.rplg.meta_learner import meta_learner
 from oneof.methods.targets import candidate_softmax, uniform
 from oneof.optimisers import make_optimiser
 
@@ -235,14 +236,6 @@ class RplgNm(Rplg):
     weights: Literal["learned", "uniform"] = hyper("uniform", choices=("uniform",), text="fixed here")
 
 
-def meta_learner(n_inputs: int, n_classes: int, hidden: int) -> nn.Module:
-    """g: linear, or with one hidden layer. The last layer starts at zero, which is RPLG-NM."""
-    last = nn.Linear(hidden or n_inputs, n_classes)
-    nn.init.zeros_(last.weight)
-    nn.init.zeros_(last.bias)
-    return nn.Sequential(nn.Linear(n_inputs, hidden), nn.ReLU(), last) if hidden else last
-
-
 def mix(w: Tensor, u: Tensor) -> Tensor:
     """v = w U (R6)."""
     return torch.bmm(w.unsqueeze(1), u).squeeze(1)
@@ -251,13 +244,3 @@ def mix(w: Tensor, u: Tensor) -> Tensor:
 def draws_at_random(net: nn.Module) -> bool:
     """Whether a forward pass in training mode uses torch's default generator (dropout)."""
     return any(isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 for part in net.modules())
-
-
-def stay_at_virtual_step(ahead: LookAhead) -> Tensor:
-    """The ablation without rollback: the parameters stay at Theta~, and the real step starts there."""
-    moved = virtual_step(ahead)
-    with torch.no_grad():
-        for name, parameter in ahead.net.named_parameters():
-            if name in moved:
-                parameter.copy_(moved[name])
-    return ahead.net(ahead.x)
