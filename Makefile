@@ -2,12 +2,12 @@
 PYTHON ?= python3
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary -c constraints.txt
 
-.PHONY: demo test lint types unit cluster clean
+.PHONY: demo test lint types unit cluster browser clean
 
 demo: .venv/ready-demo
 	.venv/bin/oneof demo
 
-test: lint types unit cluster
+test: lint types unit cluster browser
 
 lint: .venv/ready-dev
 	.venv/bin/ruff check .
@@ -17,10 +17,14 @@ types: .venv/ready-dev
 	.venv/bin/mypy
 
 unit: .venv/ready-dev
-	.venv/bin/pytest -n 2 --ignore=tests/cluster
+	.venv/bin/pytest -n 2 --ignore=tests/cluster --ignore=tests/browser
 
 cluster: .venv/ready-dev
 	.venv/bin/pytest tests/cluster
+
+# skips with a reason where there is no Chromium
+browser: .venv/ready-dev
+	.venv/bin/pytest -rs tests/browser
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

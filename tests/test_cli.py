@@ -157,12 +157,17 @@ def test_a_terminal_without_the_letters():
 
 
 def test_fit_writes_a_model_and_labels(fitted):
-    assert sorted(os.listdir(fitted)) == [
+    assert {
+        "encoder.json",
         "labels.csv",
         "model.json",
         "model.safetensors",
+        "report.html",
+        "review.json",
+        "review.npz",
         "training.safetensors",
-    ]
+    } <= set(os.listdir(fitted))
+    assert not (fitted / "run").exists()
     model = oneof.load(fitted)
     assert model.feature_names_in_.tolist() == list("abcd")
     assert model.classes_.tolist() == NAMES.tolist()
@@ -192,7 +197,8 @@ def test_predict_complains_about_what_is_missing(fitted, oneof_program, tmp_path
     table = write_table(tmp_path / "new.csv", columns="bd")
     code, out, err = oneof_program("predict", fitted, table, "--out", tmp_path / "p.csv")
     assert (code, out) == (1, "")
-    assert 'has no column "a" and 1 more, a feature the model was trained on' in err
+    assert 'there is no column "a" and 1 more' in err
+    assert "a feature the model was trained on" in err
     assert "'b', 'd'" in err
     assert not (tmp_path / "p.csv").exists()
     code, _, err = oneof_program("predict", tmp_path, table)
@@ -207,9 +213,10 @@ def test_clean_column_and_hyper_parameters(oneof_program, tmp_path):
     arguments += ["--epochs", "4", "--device", "cpu", "--out", tmp_path / "m"]
     code, out, _ = oneof_program(*arguments)
     assert code == 0
-    assert "4 features: a, b, c, d" in out
-    assert "clean rows: 30 (given), accuracy on them" in out
-    assert "next:   oneof predict" in out
+    assert "4 numeric columns: 4 features: a, b, c, d" in out
+    assert "30 trusted labels were given and all were learned from" in out
+    assert "accuracy: not known, all 30 clean rows were learned from" in out
+    assert "next:    oneof review" in out
     params = oneof.load(tmp_path / "m").method_.params()
     assert (params["alpha"], params["meta_gradient"], params["rollback"]) == (0.25, "exact", False)
     transduction = oneof.load(tmp_path / "m").transduction_
@@ -247,7 +254,7 @@ def test_other_formats_and_number_classes(kind, oneof_program, tmp_path):
     arguments = ["--candidates", "labels", "--clean", "trusted", "--clean-weight", "1", *QUICK]
     code, out, err = oneof_program("fit", path, *arguments, "--out", tmp_path / "m")
     assert code == 0, err
-    assert f"clean rows: {len(X) // 2} (given)" in out
+    assert f"{len(X) // 2} trusted labels were given" in out
     model = oneof.load(tmp_path / "m")
     expected = model.predict(pl.DataFrame(X, schema=model.feature_names_in_.tolist()))
     assert model.classes_.tolist() == (["0", "1", "2"] if kind == "tsv" else [0, 1, 2])
@@ -282,7 +289,13 @@ def test_predict_of_matrices_and_models_without_names(oneof_program, tmp_path):
     ("arguments", "words"),
     [
         (["t.csv", "--candidates", "label"], ['no column "label"', "'labels'"]),
-        (["t.csv", "--candidates", "labels"], ["row 0", '"id"', "'row0', not a number", "--ignore"]),
+        (["t.csv", "--candidates", "labels", "--features", "id"], ['"id"', "an id", "cannot be a feature"]),
+        (["--candidates", "labels"], ["TABLE", "--images FOLDER"]),
+        (["t.csv", "--candidates", "labels", "--images", "."], ["not both"]),
+        (["t.csv", "--candidates", "labels", "--budget", "soon"], ["--budget soon", "1h30m"]),
+        (["t.csv", "--candidates", "labels", "--net", "lenet"], ["0 arrays of images", "--net mlp"]),
+        (["t.csv", "--candidates", "labels", "--net", "magic"], ["no net 'magic'"]),
+        (["t.csv", "--candidates", "labels", "--clean", "gold.csv"], ["no column of t.csv and no file"]),
         (["t.csv", "--candidates", "labels", "--ignore", "ID"], ['no column "ID"']),
         (["none.csv", "--candidates", "labels"], ["no file none.csv"]),
         (["t.csv", "--candidates", "labels", "--clean", "id", "--ignore", "trusted"], ["clean[0] = 'row0'"]),
@@ -291,8 +304,12 @@ def test_predict_of_matrices_and_models_without_names(oneof_program, tmp_path):
             ["--set alpha", "alpha=0.3"],
         ),
         (
-            ["t.csv", "--candidates", "labels", "--features", "a", "--set", "beta=1"],
+            ["t.csv", "--candidates", "labels", "--features", "a", "--method", "rplg", "--set", "beta=1"],
             ["no hyper-parameter 'beta'"],
+        ),
+        (
+            ["t.csv", "--candidates", "labels", "--features", "a", "--set", "alpha=0.3"],
+            ["--set alpha=0.3", "--method"],
         ),
         (["t.csv", "--candidates", "labels", "--features", "a", "--epochs", "0"], ["epochs is 0"]),
         (["t.csv", "--candidates", "labels", "--features", "a", "--device", "abacus"], ["'abacus'"]),

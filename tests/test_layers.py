@@ -15,9 +15,13 @@ LAYERS = [
     {"data", "nets", "views", "optimisers"},
     {"methods"},
     {"training"},
-    {"scoring", "inputs", "generator", "tables"},
+    {"scoring", "inputs", "generator", "tables", "importing", "review", "tracking"},
+    {"prediction"},
     {"estimator", "theory"},
+    {"model_card", "export", "streaming"},
     {"persist"},
+    {"fit_report"},
+    {"fitting"},
     {"bench"},
     {"commands"},
     {"cli"},
@@ -74,8 +78,10 @@ def test_training_needs_neither_tyro_nor_rich():
 def test_the_core_imports_no_extra():
     code = (
         "import sys\n"
-        "for name in ('matplotlib', 'polars', 'pandas', 'PIL', 'ray', 'optuna'): sys.modules[name] = None\n"
+        "extras = 'matplotlib polars pandas PIL ray optuna fastapi uvicorn tensorboard wandb onnx'.split()\n"
+        "for name in extras: sys.modules[name] = None\n"
         "import oneof.estimator, oneof.persist, oneof.training, oneof.data, oneof.cli\n"
+        "import oneof.streaming, oneof.export, oneof.model_card\n"
         "print('fine')"
     )
     assert run(code).strip() == "fine"

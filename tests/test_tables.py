@@ -129,6 +129,25 @@ def test_npz(tmp_path):
     assert found.candidates("mask").classes == (0, 1, 2)
 
 
+def test_npy_and_some_of_the_rows(tmp_path):
+    x = np.arange(12.0).reshape(4, 3)
+    np.save(tmp_path / "a.npy", x)
+    found = read_table(tmp_path / "a.npy")
+    np.testing.assert_array_equal(found.column("x"), x)
+    np.testing.assert_array_equal(found.take(np.array([2, 0])).column("x"), x[[2, 0]])
+    np.save(tmp_path / "b.npy", np.array([{"a": 1}], dtype=object))
+    for content in (None, b"", b"not an array", b"\x93NUMPY\x01\x00"):
+        if content is not None:
+            (tmp_path / "b.npy").write_bytes(content)
+        with pytest.raises(DataError, match=r"b.npy is not a readable npy file"):
+            read_table(tmp_path / "b.npy")
+
+
+def test_some_of_the_rows_of_text(table):
+    found = table(csv_of(["cat", "dog", "bird"])).take(np.array([2, 1]))
+    assert found.columns == {"length": ["5.0", "3.0"], "width": ["6.25", "4.0"], "labels": ["bird", "dog"]}
+
+
 def test_digits_of_large_numbers_are_kept(table):
     x, _ = table("time,labels\n1700000001,a\n1700000002,b\n").features(["time"])
     assert np.ptp(x) == 1
@@ -261,7 +280,7 @@ def test_wrong_names(table, tmp_path):
         read_table(tmp_path / "nowhere.csv")
     with pytest.raises(DataError, match="there is no file"):
         read_table(tmp_path)
-    with pytest.raises(DataError, match=r"'.xlsx'; a table is one of .csv, .tsv, .parquet, .npz"):
+    with pytest.raises(DataError, match=r"'.xlsx'; a table is one of .csv, .tsv, .parquet, .npz, .npy"):
         table("x", "a.xlsx")
     found = table(csv_of(["cat"] * 3))
     with pytest.raises(DataError, match=r"no column .label. in .*; it has 'length', 'width', 'labels'"):

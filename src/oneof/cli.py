@@ -14,12 +14,15 @@ from tyro.conf import subcommand
 from oneof import __version__
 from oneof.commands.bench import Bench
 from oneof.commands.candidates import CandidatesDescribe, CandidatesGenerate
+from oneof.commands.candidates_import import CandidatesImport
 from oneof.commands.data import DataCheck, DataFetch, DataInfo, DataList
 from oneof.commands.demo import Demo
+from oneof.commands.export import Export
 from oneof.commands.fit import Fit
 from oneof.commands.methods import Methods
 from oneof.commands.predict import Predict
 from oneof.commands.report import Report
+from oneof.commands.review import Review
 from oneof.commands.theory import Theory
 
 
@@ -40,10 +43,11 @@ class Data:
 
 @dataclass
 class CandidateSets:
-    """Candidate sets: make them from true labels, or look at those you have."""
+    """Candidate sets: import them, make them from true labels, or look at those you have."""
 
     command: (
-        Annotated[CandidatesGenerate, subcommand("generate")]
+        Annotated[CandidatesImport, subcommand("import")]
+        | Annotated[CandidatesGenerate, subcommand("generate")]
         | Annotated[CandidatesDescribe, subcommand("describe")]
     )
 
@@ -55,6 +59,8 @@ COMMANDS = {
     "demo": Demo,
     "fit": Fit,
     "predict": Predict,
+    "export": Export,
+    "review": Review,
     "methods": Methods,
     "data": Data,
     "candidates": CandidateSets,

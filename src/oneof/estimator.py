@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from torch import nn
 
 from oneof.candidates import Candidates
@@ -19,13 +19,18 @@ from oneof.inputs import as_candidates, class_array, holds_sets, is_pair, known,
 from oneof.methods import Method, make_method
 from oneof.nets import Net, as_net, build_net
 from oneof.nets.tabular import layer_sizes
+from oneof.prediction import Predictions, restricted
 from oneof.scoring import covering_rate
+from oneof.scoring.conformal import calibration_scores
 from oneof.training import CleanRows, Recipe, Run, Silent, default_progress, find_clean_rows, train
 from oneof.training.recipe import choose_device
 from oneof.training.sources import EVALUATION_BATCH
 
+ROWS_IN_CACHE = 1024
+"""Rows per forward pass on a CPU: more of them leave its cache and take longer."""
 
-class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
+
+class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     """A classifier learned from rows that carry one of several possible labels.
 
     Parameters
@@ -77,6 +82,11 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
         How many of them were kept aside.
     best_epoch_ : int
         Epoch (from 0) whose weights were kept: the last one without `patience`.
+    trained_on_ : dict
+        How many rows were learned from and how large their candidate sets were.
+    calibration_scores_ : dict of arrays
+        What `predict_set` goes by. There after `calibrate`, or when clean rows were given that nothing
+        was learned from (see `selection_share`).
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn; names where X was a data frame.
     net_ : tuple of nn.Module
@@ -174,6 +184,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
         self.scaling_ = Scaling.fit(X[rows], self.scaling) if X.ndim == 2 else None
         x = self._scaled(X)
         learned, selection = self._divided(clean_rows, recipe.seed)
+        learns = selection is not None or learns_from_clean(method, recipe, len(X))
         trained = train(
             method,
             lambda: self._make_net(x),
@@ -192,6 +203,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
         self.clean_source_ = "none" if clean_rows is None else clean_rows.source
         self.n_clean_ = 0 if clean_rows is None else len(clean_rows)
         self.n_selection_ = 0 if selection is None else len(selection)
+        self.trained_on_ = set_sizes(candidates.mask[rows])
+        self._calibrate_on(selection if learns else learned, recipe)
         self.transduction_ = np.empty(candidates.mask.shape, dtype=np.float32)
         self.transduction_[rows] = trained.pseudo_labels
         if clean_rows is not None and len(held):
@@ -253,9 +266,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
             return np.ascontiguousarray(X, dtype=np.float32)
         with np.errstate(over="ignore"):
             x = self.scaling_.apply(X)
-        wrong = np.argwhere(~np.isfinite(x))
-        if len(wrong):
-            i, k = wrong[0]
+        if not np.isfinite(x).all():
+            i, k = np.argwhere(~np.isfinite(x))[0]
             raise ValueError(
                 f"X[{i}, {k}] = {X[i, k]} is too large for float32, the precision of the network."
             )
@@ -277,7 +289,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray, CleanRows | None]:
         """Rows to train on, rows taken out of them, and the clean rows."""
         everything, nothing = np.arange(len(X)), np.zeros(0, dtype=np.int64)
-        learns = method.clean_rows(recipe.rows_per_step(len(X))) > 0 or recipe.clean_weight > 0
+        learns = learns_from_clean(method, recipe, len(X))
         if clean is None:
             if not learns and recipe.patience is None:
                 return everything, nothing, None
@@ -337,28 +349,32 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, c): class probabilities."""
-        check_is_fitted(self)
+    def _raw_probabilities(self, X: Any) -> np.ndarray:
         return self._probabilities(self._scaled(self._inputs(X, reset=False)))
+
+    def _calibrate_on(self, rows: CleanRows | None, recipe: Recipe) -> None:
+        """Prepare `predict_set` where labelled rows had no part in the training, not even in its end."""
+        if hasattr(self, "calibration_scores_"):
+            del self.calibration_scores_  # those of an earlier fit
+        # singletons are no substitute for given labels: rows without any doubt are the easy ones
+        if rows is not None and rows.source == "given" and recipe.patience is None:
+            self.calibration_scores_ = calibration_scores(
+                self._probabilities(rows.x), rows.mask.argmax(axis=1)
+            )
 
     def _probabilities(self, x: np.ndarray) -> np.ndarray:
         """Class probabilities of scaled inputs."""
         device = choose_device(self.device)
         nets: tuple[nn.Module, ...] = tuple(net.to(device).eval() for net in self.net_)
         dtype = next((p.dtype for p in nets[0].parameters()), torch.float32)
+        rows = EVALUATION_BATCH if device.type == "cuda" else ROWS_IN_CACHE
         parts = []
         with torch.no_grad():
-            for start in range(0, len(x), EVALUATION_BATCH):
-                batch = torch.from_numpy(x[start : start + EVALUATION_BATCH]).to(device, dtype)
+            for start in range(0, len(x), rows):
+                batch = torch.from_numpy(x[start : start + rows]).to(device, dtype)
                 logits = torch.stack([net(batch) for net in nets]).mean(dim=0)
                 parts.append(logits.double().softmax(dim=-1).cpu().numpy())
         return np.concatenate(parts)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,): the most probable class."""
-        check_is_fitted(self)
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
@@ -388,9 +404,17 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def restricted(probabilities: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Each row renormalised to the labels of its mask; rows without any mass there become uniform."""
-    inside = probabilities * mask
-    mass = inside.sum(axis=1, keepdims=True)
-    flat = mask / mask.sum(axis=1, keepdims=True)
-    return np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)
+def learns_from_clean(method: Method, recipe: Recipe, n_rows: int) -> bool:
+    """Whether clean rows have a part in the training beyond being evaluated."""
+    return method.clean_rows(recipe.rows_per_step(n_rows)) > 0 or recipe.clean_weight > 0
+
+
+def set_sizes(mask: np.ndarray) -> dict[str, Any]:
+    """How many rows there are and how large their sets: for the record of a model."""
+    sizes = mask.sum(axis=1)
+    return {
+        "rows": len(sizes),
+        "mean_set_size": round(float(sizes.mean()), 4),
+        "largest_set": int(sizes.max()),
+        "singletons": int((sizes == 1).sum()),
+    }

@@ -1,4 +1,4 @@
-"""Tables with a candidate column: CSV, TSV, Parquet and npz, read into plain columns.
+"""Tables with a candidate column: CSV, TSV, Parquet, npz and npy, read into plain columns.
 
 In text files labels are text, exactly as written: `1` is the class "1" and `01` another one. Parquet and
 npz files keep the types they have.
@@ -40,6 +40,15 @@ class Table:
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
+
+    def take(self, rows: np.ndarray) -> Table:
+        """Some rows by their numbers, in that order."""
+        picked = rows.tolist()
+        columns = {
+            name: values[rows] if isinstance(values, np.ndarray) else [values[i] for i in picked]
+            for name, values in self.columns.items()
+        }
+        return Table(self.path, columns, self.classes)
 
     def column(self, name: str) -> Any:
         if name not in self.columns:
@@ -142,7 +151,13 @@ def read_table(path: str | Path) -> Table:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no file {path}.")
-    readers = {".csv": _read_csv, ".tsv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
+    readers = {
+        ".csv": _read_csv,
+        ".tsv": _read_csv,
+        ".parquet": _read_parquet,
+        ".npz": _read_npz,
+        ".npy": _read_npy,
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DataError(f"{path} ends in {path.suffix!r}; a table is one of {', '.join(readers)}.")
@@ -206,6 +221,17 @@ def _read_npz(path: Path) -> Table:
             + '.\n  Only "classes", the names of the classes, may have another length.'
         )
     return Table(path, columns, None if classes is None else classes.ravel().tolist())
+
+
+def _read_npy(path: Path) -> Table:
+    """One array, such as embeddings: the column "x"."""
+    try:
+        values = np.load(path, allow_pickle=False, mmap_mode="r")
+        if not isinstance(values, np.ndarray) or not values.ndim:
+            raise ValueError("it holds no array with rows")
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(f"{path} is not a readable npy file without pickles: {error}") from error
+    return Table(path, {"x": np.ascontiguousarray(values)})
 
 
 # ---- cells ------------------------------------------------------------------------------------

@@ -6,12 +6,15 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oneof.bench.errors import LabError
 from oneof.candidates import Candidates
+
+if TYPE_CHECKING:
+    from oneof.data import DataSet
 
 TITLES = {
     "digits": "Digits",
@@ -20,11 +23,13 @@ TITLES = {
     "msrcv2": "MSRCv2",
     "soccer-player": "Soccer Player",
     "yahoo-news": "Yahoo! News",
+    "mnist": "MNIST",
+    "fmnist": "Fashion-MNIST",
+    "kmnist": "Kuzushiji-MNIST",
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
     "tiny-imagenet": "TinyImageNet",
 }
-IMAGES = ("cifar10", "cifar100", "tiny-imagenet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,10 @@ class Prepared:
     truth: np.ndarray
     rule: Mapping[str, Any] | None = None
     """How the candidate sets were drawn; None: they came with the data."""
+    test: tuple[np.ndarray, np.ndarray] | None = None
+    """The official test rows and their labels, where there are some; otherwise they are split off."""
+    pixels: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    """Images: mean and standard deviation of every channel."""
 
     @property
     def n_classes(self) -> int:
@@ -78,15 +87,26 @@ def prepare(name: str, rule: Mapping[str, Any] | None = None) -> Prepared:
 
 @lru_cache(maxsize=4)
 def _prepare(name: str, rule: tuple[tuple[str, Any], ...] | None) -> Prepared:
-    from oneof.data import load
-
-    data = load(name)
+    data = _loaded(name)
     if not name.lower().endswith(".mat"):
         name = data.name  # the registry's spelling; a file keeps its path, by which others find it
+    test = pixels = None
+    if data.x_test is not None and data.y_test is not None:
+        test = (data.x_test, data.y_test)
+    if data.x_train.ndim == 4:
+        channels = data.x_train.shape[1]
+        pixels = (data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.25,) * channels))
     if data.candidates is not None:
-        return Prepared(name, data.x_train, data.candidates, data.y_train)
+        return Prepared(name, data.x_train, data.candidates, data.y_train, None, test, pixels)
     drawn_by = dict(rule or ()) or candidate_rule(len(data.classes))
-    return Prepared(name, data.x_train, _drawn(data, drawn_by), data.y_train, drawn_by)
+    return Prepared(name, data.x_train, _drawn(data, drawn_by), data.y_train, drawn_by, test, pixels)
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str) -> DataSet:
+    from oneof.data import load
+
+    return load(name)
 
 
 def _drawn(data: Any, rule: dict[str, Any]) -> Candidates:
@@ -96,7 +116,8 @@ def _drawn(data: Any, rule: dict[str, Any]) -> Candidates:
     n_classes = len(data.classes)
     kind, seed = rule["rule"], rule["seed"]
     if kind == "instance":
-        q = beliefs(data, device="cpu").q
+        # a generator for a table is small, and the same wherever it is trained
+        q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
         return instance_sets(data.y_train, rule["rate"], seed, q=q, classes=data.classes)
     if kind == "flips":
         return flip_sets(data.y_train, n_classes, rule["rate"], seed, classes=data.classes)

@@ -77,6 +77,8 @@ def run_lab(
         if not queue and plan.complete:
             return Outcome(plan, 0, plan.failed())
         ran = 0
+        if hasattr(runner, "scratch"):
+            runner.scratch = folder / "running"
         with runner, LabProgress(plan, runner.slots, stream) as progress:
             while True:
                 while queue and runner.free():

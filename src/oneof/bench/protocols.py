@@ -10,7 +10,7 @@ the epoch by them; the test accuracy is that of the selected epoch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from oneof.bench.errors import LabError
@@ -30,7 +30,29 @@ NETS: dict[str, dict[str, Any]] = {
     "linear": {"name": "linear"},
     "mlp": {"name": "mlp", "hidden": [300, 300], "batch_norm": True},
     "wrn-28-2": {"name": "wrn-28-2"},
+    "resnet18": {"name": "resnet18"},
+    "lenet": {"name": "lenet"},
+    "by data": {},
 }
+"""`by data`: the net that the literature uses for the data set."""
+NET_OF_DATA = {
+    "mnist": "lenet", "fmnist": "lenet", "kmnist": "lenet",
+    "cifar10": "wrn-28-2", "cifar100": "wrn-28-2", "tiny-imagenet": "resnet18",
+}  # fmt: skip
+_CUTOUT_ONLY: dict[str, Any] = {"policy": "none", "cutout": 16, "pad": 4, "flip": True}
+VIEWS: dict[str, dict[str, Any]] = {
+    "mnist": _CUTOUT_ONLY,
+    "fmnist": _CUTOUT_ONLY,
+    "kmnist": _CUTOUT_ONLY,
+    "other": {"policy": "autoaugment", "cutout": 16, "pad": 4, "flip": True},
+}
+"""The strong view of a data set, by PLCR's recipe: AutoAugment and Cutout, on grey images Cutout alone."""
+
+
+def net_for(net: str, data: str) -> dict[str, Any]:
+    """The description of a net for a data set."""
+    return NETS[NET_OF_DATA.get(data, "mlp") if net == "by data" else net]
+
 
 PAPER_RECIPE: dict[str, Any] = {
     "epochs": 250,
@@ -87,14 +109,16 @@ class Protocol:
     """Splits of the reported trainings, the same for all entries."""
     curves: int = 0
     """Of how many reported splits the epoch log is kept."""
-    views: Literal["rows", "plcr"] = "rows"
-    """`rows`: every role is the row itself. `plcr`: weak and strong views of images by PLCR's recipe."""
     reference: str = "rplg"
     """The entry all others are tested against."""
     figures: tuple[str, ...] = ("accuracies", "ranks", "curves")
     """Names of `oneof.bench.plots.PLOTS`."""
     paper_table: str | None = None
     """Which published table has the same rows."""
+
+    @property
+    def on_images(self) -> bool:
+        return self.nets == ("by data",)
 
     def entry(self, label: str) -> Entry:
         return next(e for e in self.entries if e.label == label)
@@ -108,21 +132,26 @@ class Protocol:
         made["entries"] = tuple(Entry(**e) for e in made["entries"])
         if made["search"] is not None:
             made["search"] = Search(**{k: _tuple(v) for k, v in made["search"].items()})
-        return cls(**{k: _tuple(v) for k, v in made.items()})
+        known = {f.name for f in fields(cls)}  # plans of earlier versions say more
+        return cls(**{k: _tuple(v) for k, v in made.items() if k in known})
 
     def rules(self) -> list[str]:
         """The protocol in sentences, for reports."""
         r, end = self.recipe, {**self.recipe, **self.report_recipe}
         lines = [
-            f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
+            "Images: official training rows split 90/10 into training and validation by seed, official test "
+            "rows, candidate sets drawn by that seed; weak and strong views by PLCR's recipe."
+            if self.on_images
+            else f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
             "the same for all methods; the training seed is the split's.",
             f"Optimiser: {r['optimiser']}, momentum {r['momentum']}, batch {r['batch_size']}, "
             f"{r['schedule']} learning rate.",
         ]
         if end["select"] == "best":
             lines.append(
-                f"Length: at most {end['epochs']} epochs, stop after {end['patience']} without improvement; "
-                f"the epoch with the best {_score(self.criterion)} on the validation rows counts."
+                f"Length: at most {end['epochs']} epochs"
+                + (f", stop after {end['patience']} without improvement" if end["patience"] else "")
+                + f"; the epoch with the best {_score(self.criterion)} on the validation rows counts."
             )
         else:
             lines.append(f"Length: {end['epochs']} epochs, no early stop; the last epoch counts.")
@@ -173,6 +202,16 @@ def _score(criterion: str) -> str:
     }[criterion]
 
 
+# On images: alpha as in the paper's CIFAR-10 figure, and a meta-learner with one hidden layer of the
+# features' size (specification, section 13). Its rivals have their defaults.
+ON_IMAGES: dict[str, Any] = {"alpha": 0.3, "meta_hidden": 128}
+IMAGE_ENTRIES = (
+    Entry("rplg", "rplg", ON_IMAGES),
+    Entry("rplg-nm", "rplg-nm", {"alpha": ON_IMAGES["alpha"]}),
+    *plain("proden", *(m for m in ALL_METHODS if m not in ("rplg", "proden"))),
+)
+SHORT_RECIPE: dict[str, Any] = {**PAPER_RECIPE, "epochs": 70, "schedule": "cosine", "patience": None}
+
 RPLG_FAMILY = plain("rplg", "rplg-nm", "proden")
 FIGURE: dict[str, Any] = {
     "data": SMALL,
@@ -188,13 +227,38 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol(
             "table1",
             "Instance-dependent benchmarks (table 1 of the paper)",
-            plain(*ALL_METHODS),
+            tuple(e for e in IMAGE_ENTRIES if e.label != "rplg-nm"),
             BENCHMARKS,
-            ("wrn-28-2",),
+            ("by data",),
             search=None,
             seeds=tuple(range(5)),
-            views="plcr",
+            curves=5,
             paper_table="table1",
+        ),
+        Protocol(
+            "images",
+            "Images, 70 epochs: table 1 of the paper on a short schedule",
+            IMAGE_ENTRIES,
+            ("cifar10", "fmnist", "cifar100"),
+            ("by data",),
+            recipe=SHORT_RECIPE,
+            search=None,
+            seeds=tuple(range(3)),
+            curves=3,
+            figures=("accuracies", "curves", "consistency", "convergence", "weights"),
+            paper_table="table1",
+        ),
+        Protocol(
+            "images-equal-information",
+            "Images, 70 epochs, every method with the same clean rows in its loss",
+            IMAGE_ENTRIES,
+            ("cifar10", "fmnist", "cifar100"),
+            ("by data",),
+            recipe={**SHORT_RECIPE, **FIXED_LENGTH, "clean_weight": 0.5},
+            information="loss",
+            search=None,
+            seeds=tuple(range(3)),
+            curves=3,
         ),
         Protocol(
             "table2",

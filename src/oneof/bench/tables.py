@@ -73,7 +73,7 @@ def grid(result: Result, net: str, paper: bool = True) -> Grid:
 def _adapted(result: Result, label: str) -> bool:
     """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
     info = make_method(result.protocol.entry(label).method).info
-    return result.protocol.views == "rows" and info.note.startswith("adapted")
+    return not result.protocol.on_images and info.note.startswith("adapted")
 
 
 def _cell(result: Result, net: str, data: str, label: str) -> Shown:

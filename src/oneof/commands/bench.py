@@ -54,6 +54,8 @@ class Bench:
     """Ray: address of the cluster; `local` starts one on this machine."""
     device: str = "cpu"
     """Where the jobs train."""
+    speed: Literal["auto", "eager", "graph", "compiled"] = "auto"
+    """How steps are computed on a GPU; compiled pays for long trainings of images."""
 
     def run(self) -> int:
         from oneof.bench.protocols import PROTOCOLS, protocol
@@ -116,4 +118,4 @@ class Bench:
             return RayRunner(self.address, self.device)
         from oneof.bench.runners.local import LocalRunner
 
-        return LocalRunner(self.workers, self.device)
+        return LocalRunner(self.workers, self.device, self.speed)

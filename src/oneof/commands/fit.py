@@ -1,4 +1,4 @@
-"""`oneof fit`: from a table with a candidate column to a model."""
+"""`oneof fit`: from ambiguous rows to a model, a report and a list of rows to look at."""
 
 from __future__ import annotations
 
@@ -9,45 +9,64 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 if TYPE_CHECKING:
-    from oneof.candidates import Candidates
-    from oneof.estimator import PartialLabelClassifier
+    import numpy as np
+
+    from oneof.fit_report import Checked
+    from oneof.fitting.choice import Choice
+    from oneof.fitting.division import Division
+    from oneof.fitting.timed import TimedClassifier
+    from oneof.fitting.training_data import TrainingData
 
 SHOWN_NAMES = 8
 
 
 @dataclass
 class Fit:
-    """Learn a classifier from a table in which one column holds candidate labels.
+    """Learn a classifier from rows that carry candidate labels.
 
-    A candidate cell is text such as cat|dog, or a list such as ["cat", "dog"]. All other columns
-    that have a name are features unless --features or --ignore say otherwise. Writes the model folder
-    with labels.csv in it: for every row the label the model believes in and how sure it is.
+    Rows come as a table (CSV, TSV, Parquet; numbers, texts, missing values), as embeddings (npy, npz) or as
+    a folder of images (--images). Candidates are a column of the table, such as cat|dog or ["cat", "dog"],
+    or a file made by `oneof candidates import`. Writes a folder with the model, labels.csv (for every row the
+    label the model believes in), report.html, and what `oneof review` needs.
     """
 
-    table: Annotated[Positional[Path], arg(metavar="TABLE")]
-    """CSV, TSV, Parquet or npz file."""
-    candidates: Annotated[str, arg(metavar="COLUMN")]
-    """Column with the candidate labels (in an npz file: a mask, with an optional array "classes")."""
+    candidates: Annotated[str, arg(metavar="COLUMN|FILE")]
+    """Column with the candidate labels (in an npz file: a mask, with an optional array "classes"), or a file
+    of candidates."""
+    table: Annotated[Positional[Path | None], arg(metavar="TABLE")] = None
+    """CSV, TSV, Parquet, npz or npy file."""
+    images: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder of images in place of a table; ids of the candidates are the names of the files inside it."""
+    image_size: int = 32
+    """Images are brought to so many pixels, both ways."""
     out: Annotated[Path, arg(metavar="FOLDER")] = Path("model")
     """Folder for the model; one that is there already is replaced."""
-    clean: Annotated[str | None, arg(metavar="COLUMN")] = None
-    """Column with trusted labels, empty where unknown."""
-    clean_weight: float = 0.0
-    """Weight of cross-entropy on the clean rows in the loss, for methods that do not learn from them."""
+    id: Annotated[str | None, arg(metavar="COLUMN")] = None
+    """Column that names the rows: candidates and clean labels in other files are matched by it."""
+    clean: Annotated[str | None, arg(metavar="COLUMN|FILE")] = None
+    """Trusted labels: a column (empty where unknown), a file with id (or row) and label, the decisions.jsonl
+    of `oneof review`, or a table of further rows with a column "label"."""
+    clean_weight: float | None = None
+    """Weight of cross-entropy on the clean rows in the loss; default: 1 with --method auto, else 0."""
+    check_share: float = 0.2
+    """Part of the clean rows that nothing is learned from, for an honest accuracy in the report; none are
+    kept aside where they would be fewer than 20."""
     features: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
-    """Feature columns; default: all others."""
+    """Feature columns; default: all others that can be used."""
     ignore: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
-    """Columns to leave out, such as ids."""
-    method: str = "rplg"
-    """How to learn; `oneof methods` lists them."""
+    """Columns to leave out."""
+    method: str = "auto"
+    """How to learn; `oneof methods` lists them. auto: the best in our records for this kind of data."""
     set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
     """Hyper-parameters of the method; `oneof methods NAME` lists them."""
-    net: Literal["mlp", "linear"] = "mlp"
-    """The network."""
+    net: str = "auto"
+    """The network: mlp or linear for tables; lenet, resnet18 and others for images. auto: mlp or resnet18."""
     scaling: Literal["standard", "global", "minmax", "none"] = "standard"
     """How features are scaled."""
     epochs: int = 100
     """Passes over the rows."""
+    budget: Annotated[str | None, arg(metavar="TIME")] = None
+    """Time for everything, such as 30s, 10m or 2h: chooses the number of epochs, at most --epochs."""
     lr: float = 1e-2
     """Learning rate."""
     weight_decay: float = 0.0
@@ -58,62 +77,156 @@ class Fit:
     """Where to train; auto is the GPU where there is one."""
     resume: bool = True
     """Keep checkpoints in the model folder and continue from them after an interruption."""
+    report: bool = True
+    """Write report.html."""
 
     def run(self) -> int:
+        import time
+
+        began = time.perf_counter()  # a budget pays for the imports too
         import shutil
 
         import numpy as np
 
-        from oneof.estimator import PartialLabelClassifier
-        from oneof.tables import read_table
+        from oneof.fitting.choice import choose_method
+        from oneof.fitting.clean import read_clean
+        from oneof.fitting.division import divide, further_inputs
+        from oneof.fitting.estimate import parse_budget
+        from oneof.fitting.outcome import Fitted, check_model
 
-        table = read_table(self.table)
-        candidates = table.candidates(self.candidates)
-        taken = [self.candidates, *self.ignore, *([self.clean] if self.clean else [])]
-        advice = "Leave columns that are no features out with --ignore, or name the features with --features."
-        x, names = table.features(self.features, without=taken, advice=advice)
-        clean = table.labels(self.clean) if self.clean else None
-        more = f", … {names[-1]}" if len(names) > SHOWN_NAMES else ""
-        print(f"{self.table}: {candidates.describe()}")
-        print(f"{len(names)} features: {', '.join(names[:SHOWN_NAMES])}{more}", flush=True)
+        budget = None if self.budget is None else parse_budget(self.budget)
+        data = self._read()
+        print(f"{data.source}: {data.candidates.describe()}")
+        clean = None if self.clean is None else read_clean(self.clean, data, self.id)
+        net = self.net if self.net != "auto" else "mlp" if data.pixels is None else "resnet18"
+        n_clean = 0 if clean is None else len(clean)
+        choice = choose_method(self.method, self.clean_weight, n_clean, data.candidates, net)
+        model = self._model(choice, net)
+        division = divide(data, clean, self._learns(model, len(data)), self.check_share, self.seed)
+        taken = [*self.ignore, *([self.clean] if data.table and self.clean in data.table.columns else [])]
+        x, encoder = data.inputs(division.encoder_rows, self.features, taken)
+        names = np.array(data.candidates.classes, dtype=object)
+        further = further_inputs(division, encoder)
+        for line in self._about(data, encoder, clean, division):
+            print(line)
+        print(choice.reason, flush=True)
+
+        rows, argument = division.rows, division.clean_argument(names, further)
+        sets = data.candidates.take(rows)
         self.out.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is noticed now
-        checkpoints = self.out / "run"
-        if self.resume and checkpoints.exists():
-            print(f"continues the training in {checkpoints}", flush=True)
-        model = PartialLabelClassifier(
-            self.method,
-            method_params=self._method_params(),
-            net=self.net,
-            scaling=self.scaling,
-            epochs=self.epochs,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            clean_weight=self.clean_weight,
-            random_state=self.seed,
-            device=self.device,
-            run=checkpoints if self.resume else None,
-            verbose=True,
-        )
+        epochs = self._plan(model, x[rows], sets, argument, budget, began)
         try:
-            model.fit(x, candidates, clean=clean)
+            model.fit(x[rows], sets, clean=argument)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(
                 f"{stop}\n  The same command goes on there." if str(stop) else ""
             ) from None
-        model.feature_names_in_ = np.asarray(names, dtype=object)
-        model.save(self.out)
-        self._write_labels(model, candidates)
+        if len(model.history_) < epochs:
+            print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
+        fitted = Fitted(data, division, model, encoder, x, check_model(model, division, x, further, names))
+        fitted.write(self.out)
+        if self.report:
+            fitted.write_report(self.out, choice.reason, time.perf_counter() - began)
         if self.resume:
-            shutil.rmtree(checkpoints, ignore_errors=True)  # the model is saved: nothing to continue
-        last = model.history_[-1]
-        print(f"{model.method_.info.name}: {len(model.history_)} epochs, loss {last['loss']:.3f}")
-        if model.n_clean_:
-            sets = model.clean_source_ == "held-out sets"
-            name = "predictions in their set" if sets else "accuracy on them"
-            print(f"clean rows: {model.n_clean_} ({model.clean_source_}), {name} {last['selection']:.1%}")
-        print(f"model:  {self.out}\nlabels: {self.out / 'labels.csv'}")
-        print(f"next:   oneof predict {self.out} TABLE")
+            shutil.rmtree(self.out / "run", ignore_errors=True)  # the model is saved: nothing to continue
+        self._say_how_it_went(model, fitted.checked)
         return 0
+
+    # ---- before training ----------------------------------------------------------------------
+
+    def _read(self) -> TrainingData:
+        from oneof.data.errors import DataError
+        from oneof.fitting.training_data import from_images, from_table
+
+        if (self.table is None) == (self.images is None):
+            raise DataError(
+                "give the rows as a TABLE or as a folder of images (--images FOLDER)"
+                + (", not both." if self.table else ".")
+            )
+        if self.images is not None:
+            return from_images(self.images, self.candidates, self.image_size)
+        assert self.table is not None
+        data = from_table(self.table, self.candidates, self.id)
+        return data.with_pixels() if self._wants_images() else data
+
+    def _wants_images(self) -> bool:
+        from oneof.nets import IMAGE_NETS
+
+        return self.images is not None or self.net in IMAGE_NETS
+
+    def _model(self, choice: Choice, net: str) -> TimedClassifier:
+        from oneof.fitting.timed import TimedClassifier
+
+        return TimedClassifier(
+            choice.method,
+            method_params=self._method_params(),
+            net=net,
+            scaling=self.scaling,
+            epochs=self.epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            clean_weight=choice.clean_weight,
+            random_state=self.seed,
+            device=self.device,
+            run=self.out / "run" if self.resume else None,
+            verbose=True,
+        )
+
+    def _learns(self, model: TimedClassifier, n_rows: int) -> bool:
+        """Whether clean rows have a part in training."""
+        from oneof.estimator import learns_from_clean
+        from oneof.methods import make_method
+
+        model._check_settings()
+        return learns_from_clean(make_method(model.method, model.method_params), model._recipe(), n_rows)
+
+    def _about(self, data: TrainingData, encoder: Any, clean: Any, division: Division) -> list[str]:
+        lines = [*data.notes, *([] if clean is None else clean.notes)]
+        if encoder is None:
+            assert data.pixels is not None
+            lines.append(f"images of {' x '.join(map(str, data.pixels.shape[1:]))}")
+        else:
+            names = encoder.column_names
+            more = f", … {names[-1]}" if len(names) > SHOWN_NAMES else ""
+            lines.append(f"{encoder.describe()}: {', '.join(names[:SHOWN_NAMES])}{more}")
+            lines += [f'left out: column "{name}" {why}' for name, why in encoder.left_out.items()]
+        if clean is not None:
+            lines.append(division.sentence())
+        return lines
+
+    def _plan(
+        self, model: TimedClassifier, x: np.ndarray, sets: Any, clean: Any, budget: float | None, began: float
+    ) -> int:
+        """Say what training will take, and fit it into the budget. Returns the number of epochs."""
+        import time
+
+        from oneof.data.errors import DataError
+        from oneof.fitting.estimate import measure, plan_budget
+        from oneof.fitting.interrupted import epochs_of_run
+
+        run = self.out / "run"
+        if self.resume and run.exists():
+            print(f"continues the training in {run}", flush=True)
+            if budget is not None:
+                model.set_params(epochs=epochs_of_run(run) or self.epochs)
+                model.max_seconds = budget
+            return model.epochs
+        try:
+            estimate = measure(model, x, sets, clean)
+        except ValueError as error:
+            if x.ndim == 4 and "dim 4" in str(error):
+                raise DataError(
+                    f"the net {model.net!r} does not take images here.\n  From Python any nn.Module does: "
+                    "PartialLabelClassifier(net=MyNetwork()).fit(images, candidates)."
+                ) from None
+            raise
+        print(estimate.describe(self.epochs), flush=True)
+        if budget is not None:
+            plan = plan_budget(estimate, budget, self.epochs, time.perf_counter() - began)
+            model.set_params(epochs=plan.epochs)
+            model.max_seconds = plan.max_seconds
+            print(plan.note, flush=True)
+        return model.epochs
 
     def _method_params(self) -> dict[str, Any]:
         import json
@@ -127,18 +240,30 @@ class Fit:
                 params[name] = json.loads(text)
             except ValueError:
                 params[name] = {"None": None, "True": True, "False": False}.get(text, text)
+        if params and self.method == "auto":
+            raise ValueError(
+                f"--set {' '.join(self.set)}: hyper-parameters belong to a method; name it with --method."
+            )
         return params
 
-    def _write_labels(self, model: PartialLabelClassifier, candidates: Candidates) -> None:
-        from oneof.tables import SEPARATOR, write_csv
+    # ---- after training -----------------------------------------------------------------------
 
-        best = model.transduction_.argmax(axis=1)
-        write_csv(
-            self.out / "labels.csv",
-            {
-                "row": range(len(best)),
-                "label": [candidates.classes[k] for k in best],
-                "confidence": [f"{p:.4f}" for p in model.transduction_.max(axis=1)],
-                "candidates": [SEPARATOR.join(map(str, names)) for names in candidates.sets()],
-            },
+    def _say_how_it_went(self, model: TimedClassifier, checked: Checked | None) -> None:
+        from oneof.fit_report.intervals import Share
+
+        print(
+            f"{model.method_.info.name}: {len(model.history_)} epochs, loss {model.history_[-1]['loss']:.3f}"
         )
+        if checked is not None:
+            right = checked.probabilities.argmax(axis=1) == checked.columns
+            print(f"accuracy on rows that nothing was learned from: {Share(int(right.sum()), len(right))}")
+        elif model.n_clean_ and model.clean_source_ == "given":
+            print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
+        elif model.n_clean_:
+            print(f"clean rows: {model.n_clean_} ({model.clean_source_}) taken out of the training rows")
+        lines = {"model": self.out, "labels": self.out / "labels.csv"}
+        if self.report:
+            lines["report"] = self.out / "report.html"
+        for name, path in lines.items():
+            print(f"{name + ':':8} {path}")
+        print(f"next:    oneof review {self.out}, oneof predict {self.out} TABLE")

@@ -2,86 +2,86 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from oneof.estimator import PartialLabelClassifier
-    from oneof.tables import Table
 
 
 @dataclass
 class Predict:
     """Predict the class of every row of a table with a model saved by `oneof fit`.
 
-    The table needs the feature columns the model was trained on, in any order; others are ignored.
+    The table needs the feature columns the model was trained on, in any order; others are ignored. Parquet
+    and text files are worked on in batches and may be larger than the memory.
     """
 
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
     """Folder of the model."""
     table: Annotated[Positional[Path], arg(metavar="TABLE")]
-    """CSV, TSV, Parquet or npz file."""
+    """CSV, TSV, Parquet, npz or npy file."""
     out: Annotated[Path, arg(metavar="FILE")] = Path("predictions.csv")
-    """Where to write label, confidence and the probability of every class."""
+    """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file."""
+    probabilities: bool = True
+    """Write the probability of every class."""
+    coverage: float | None = None
+    """Also write the set of classes that remain possible; 0.9: it holds the right one in 90 % of the rows."""
+    score: Literal["probability", "adaptive"] = "probability"
+    """How these sets are made: small on average, or larger where the model is unsure."""
+    reject_below: Annotated[float | None, arg(metavar="PROBABILITY")] = None
+    """No label for rows whose most probable class is less probable than this."""
+    allowed: Annotated[tuple[str, ...], arg(metavar="CLASS ...")] = ()
+    """The only classes that can be right; default: all."""
+    keep: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
+    """Columns of the table to copy, such as ids."""
+    batch: int | None = None
+    """Rows worked on at once; default: as many as fit into 32 MB."""
+    device: str | None = None
+    """Where to compute; default: what the model was trained with."""
 
     def run(self) -> int:
-        import warnings
-
         from oneof.persist import load
-        from oneof.tables import read_table, write_csv
+        from oneof.streaming import Wishes, predict_file
 
+        if self.batch is not None and self.batch < 1:
+            raise ValueError(f"--batch is {self.batch}; give a number of rows, at least 1.")
         model = load(self.model)
-        x = model_inputs(model, read_table(self.table))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # columns were matched by name just above
-            p = model.predict_proba(x)
-        best = p.argmax(axis=1)
-        columns: dict[str, Any] = {
-            "row": range(len(p)),
-            "label": model.classes_[best].tolist(),
-            "confidence": [f"{v:.4f}" for v in p.max(axis=1)],
-        }
-        for k, name in enumerate(model.classes_.tolist()):
-            columns[f"p({name})"] = [f"{v:.4f}" for v in p[:, k]]
-        write_csv(self.out, columns)
-        print(f"{len(p)} predictions, mean confidence {p.max(axis=1).mean():.1%}: {self.out}")
+        if self.device is not None:
+            model.device = self.device
+        wishes = Wishes(
+            coverage=self.coverage,
+            score=self.score,
+            allowed=self.allowed,
+            reject_below=self.reject_below,
+            probabilities=self.probabilities,
+            keep=self.keep,
+            batch=self.batch,
+        )
+        done = predict_file(model, self.table, self.out, wishes, Progress() if sys.stderr.isatty() else None)
+        facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
+        if self.reject_below is not None:
+            facts.append(f"{done.rejected} rows without a label")
+        if self.coverage is not None:
+            facts.append(f"{done.set_size:.2f} classes per set")
+        print(f"{', '.join(facts)}: {self.out}")
+        if done.seconds > 10:  # worth a thought about what took the time
+            share = done.waited / done.seconds
+            rate = done.rows / done.seconds
+            print(f"{rate:.0f} rows per second, {share:.0%} of the time waiting for the table")
         return 0
 
 
-def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
-    """The columns of a table that a model was trained on, in its order."""
-    from oneof.data.errors import DataError
+class Progress:
+    """A line on the terminal that is written over, a few times a second."""
 
-    wanted = list(getattr(model, "feature_names_in_", []))
-    if not wanted:
-        x, names = table.features(advice="The model has no feature names: the table must hold only features.")
-        if len(names) != model.n_features_in_:
-            raise DataError(
-                f"{table.path} has {len(names)} feature columns, the model was trained on "
-                f"{model.n_features_in_} without names.\n  The table must hold these and nothing else."
-            )
-        return x
-    # an npz file holds whole matrices; their columns carry the matrix' name and a number
-    stacked = {name: name.rpartition(".")[0] for name in wanted}
-    sources = {name: name if name in table.columns else stacked[name] for name in wanted}
-    missing = [name for name in wanted if sources[name] not in table.columns]
-    if missing:
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise DataError(
-            f'{table.path} has no column "{missing[0]}"{others}, a feature the model was trained on.\n'
-            f"  It has {', '.join(map(repr, list(table.columns)[:20]))}."
-        )
-    x, names = table.features(list(dict.fromkeys(sources.values())))
-    if sorted(names) != sorted(wanted):
-        different = sorted(set(names) ^ set(wanted))
-        raise DataError(
-            f"{table.path} has {len(names)} feature columns where the model was trained on {len(wanted)}; "
-            f'"{different[0]}" is in one of them only.'
-        )
-    place = {name: k for k, name in enumerate(names)}
-    return x[:, [place[name] for name in wanted]]
+    def __init__(self) -> None:
+        self.began = self.last = time.monotonic()
+
+    def __call__(self, rows: int) -> None:
+        now = time.monotonic()
+        if now - self.last > 0.3:
+            self.last = now
+            print(f"\r{rows} rows, {rows / (now - self.began):.0f} per second", end="\r", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -66,7 +66,8 @@ class StepInfo:
     step: int
     epochs: int
     steps_per_epoch: int
-    lr: float
+    lr: float | Tensor
+    """Of the main optimiser; a 0-d tensor where steps are recorded and replayed."""
     generator: torch.Generator
 
 
@@ -119,10 +120,18 @@ class Method:
     """Inputs the method asks for, by role."""
     watched: ClassVar[tuple[str, ...]] = ("target",)
     """Row tables that hold pseudo-labels; their accuracy is logged each epoch."""
+    capturable: ClassVar[bool] = False
+    """Whether a step can be recorded and replayed: fixed shapes, no wait for the GPU, and no number that
+    changes from step to step outside of tensors, except those that `stage` names."""
 
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""
         return State(task.net)
+
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        """Names the way through `loss` and `after_step` where it is not always the same; a recorded step
+        is recorded again when this changes."""
+        return None
 
     def param_groups(self, state: State) -> list[dict[str, Any]]:
         """Parameter groups of the main optimiser: by default all that no own optimiser moves."""

@@ -16,6 +16,7 @@ class Average(Method):
     """Every candidate is equally right, for ever: cross-entropy against 1/|S|."""
 
     watched = ()
+    capturable = True
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         logits = [state.net(view) for view in batch.views]
@@ -26,6 +27,8 @@ class Average(Method):
 @dataclass(frozen=True)
 class Oracle(Method):
     """Supervised training on the hidden true labels: what disambiguation could reach at best."""
+
+    capturable = True
 
     def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
         return {}  # its targets are the truth: nothing to report

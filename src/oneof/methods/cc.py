@@ -26,6 +26,7 @@ class Cc(Method):
     """Maximum likelihood of the candidate set itself; nothing is stored per row."""
 
     watched = ()
+    capturable = True
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         return torch.stack([set_loss(state.net(view), batch.candidates) for view in batch.views]).mean(dim=0)

@@ -22,6 +22,8 @@ from oneof.methods.targets import candidate_softmax, uniform
 class Proden(Method):
     """Self-training: a row's target is the model's own opinion, one visit ago, within its candidates."""
 
+    capturable = True
+
     def setup(self, task: Task) -> State:
         state = State(task.net)
         state.rows.add("target", uniform(task.candidates, dtype=task.dtype))

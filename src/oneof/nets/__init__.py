@@ -2,20 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from oneof.nets.base import Net, as_net, evaluation_mode
+from oneof.nets.lenet import lenet
+from oneof.nets.preact import preact_resnet18, wide_resnet
+from oneof.nets.resnet import resnet18, resnet32, resnet34
 from oneof.nets.tabular import linear, mlp
 
-NETS: dict[str, Callable[..., Net]] = {"linear": linear, "mlp": mlp}
+TABLE_NETS: dict[str, Callable[..., Net]] = {"linear": linear, "mlp": mlp}
+"""Of the number of features."""
+IMAGE_NETS: dict[str, Callable[..., Net]] = {
+    "lenet": lenet,
+    "resnet32": resnet32,
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "preact18": preact_resnet18,
+    "wrn-28-2": wide_resnet,
+}
+"""Of the shape (channels, height, width)."""
+NETS = TABLE_NETS | IMAGE_NETS
 
 
-def build_net(name: str, n_features: int, n_classes: int, **options: Any) -> Net:
-    """The net of that name, freshly initialised from torch's default generator."""
+def build_net(name: str, inputs: int | tuple[int, ...], n_classes: int, **options: Any) -> Net:
+    """The net of that name, freshly initialised from torch's default generator.
+
+    Parameters
+    ----------
+    inputs : int or tuple
+        Number of features, or the shape (channels, height, width) of an image. Nets for tables see an
+        image as one long row.
+    """
     if name not in NETS:
         raise ValueError(f"there is no net {name!r}; there are {', '.join(sorted(NETS))}.")
-    return NETS[name](n_features, n_classes, **options)
+    image = not isinstance(inputs, int)
+    if name in IMAGE_NETS:
+        if not image or len(inputs) != 3:  # type: ignore[arg-type]
+            raise ValueError(
+                f"{name} is a net for images of shape (channels, height, width), but an input has "
+                f"{'shape ' + str(tuple(inputs)) if image else f'{inputs} features'}.\n"  # type: ignore[arg-type]
+                f"  Use one of {', '.join(sorted(TABLE_NETS))}."
+            )
+        return IMAGE_NETS[name](tuple(inputs), n_classes, **options)  # type: ignore[arg-type]
+    if not image:
+        return TABLE_NETS[name](inputs, n_classes, **options)
+    flat = TABLE_NETS[name](math.prod(inputs), n_classes, **options)  # type: ignore[arg-type]
+    from torch import nn
+
+    return Net(nn.Sequential(nn.Flatten(), flat.features), flat.head)
 
 
-__all__ = ["NETS", "Net", "as_net", "build_net", "evaluation_mode", "linear", "mlp"]
+__all__ = [
+    "IMAGE_NETS",
+    "NETS",
+    "TABLE_NETS",
+    "Net",
+    "as_net",
+    "build_net",
+    "evaluation_mode",
+    "lenet",
+    "linear",
+    "mlp",
+    "preact_resnet18",
+    "resnet18",
+    "resnet32",
+    "resnet34",
+    "wide_resnet",
+]

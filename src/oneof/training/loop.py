@@ -19,11 +19,13 @@ from oneof.candidates import Candidates
 from oneof.methods.base import Batch, CleanBatch, Method, Restart, State, StepInfo, Task
 from oneof.methods.losses import set_loss
 from oneof.nets import Net, as_net, evaluation_mode
+from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
 from oneof.optimisers import make_optimiser
+from oneof.training.capture import CapturedStep
 from oneof.training.checkpoint import generator_states, restore_generators
 from oneof.training.clean import CleanRows
 from oneof.training.progress import Progress, Silent, closing
-from oneof.training.recipe import SCHEDULES, Recipe, choose_device
+from oneof.training.recipe import SCHEDULES, Recipe, Speed, choose_device, choose_speed
 from oneof.training.run import Run
 from oneof.training.sources import EVALUATION_BATCH, Rows, as_input, make_rows
 from oneof.training.stopping import EarlyStopping, finish_epoch_on_interrupt
@@ -93,7 +95,7 @@ def train(
     recipe.check()
     device = choose_device(recipe.device)
     progress = progress or Silent()
-    with seeded(recipe.seed, device):
+    with seeded(recipe.seed, device), fastest_convolutions(device):
         fit = Fit(method, net, x, candidates, recipe, clean, selection, test, views or RowItself(), device)
         checkpoint = run.start(fit.config()) if run else None
         if checkpoint:
@@ -102,9 +104,9 @@ def train(
             fit.end_epoch()  # epoch −1: before any step
             fit.step.epoch = 0
         progress.start(title or method.info.name, recipe.epochs, fit.step.epoch)
-        began = time.perf_counter()
+        began, first = time.perf_counter(), fit.step.epoch
         with finish_epoch_on_interrupt(active=run is not None) as interrupt, closing(progress):
-            while not fit.finished:
+            while not fit.finished and not out_of_time(began, fit.step.epoch - first, recipe.max_seconds):
                 row = fit.run_epoch()
                 progress.epoch(row)
                 if run:
@@ -122,12 +124,37 @@ def train(
         return trained
 
 
+def out_of_time(began: float, epochs: int, limit: float | None) -> bool:
+    """Whether another epoch like the mean of those so far would end after the limit."""
+    if limit is None or not epochs:
+        return False
+    return (time.perf_counter() - began) * (epochs + 1) / epochs > limit
+
+
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Torch's default generators seeded inside, the caller's state back afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+@contextmanager
+def fastest_convolutions(device: torch.device) -> Iterator[None]:
+    """On a GPU convolutions are timed once per shape and the fastest kernel is kept.
+
+    Which one that is may differ from run to run, and with it the last digits of a result. Where a run
+    must repeat to the bit, set `torch.use_deterministic_algorithms(True)`.
+    """
+    if device.type != "cuda" or torch.are_deterministic_algorithms_enabled():
+        yield
+        return
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _made(net: nn.Module | Callable[[], nn.Module]) -> Net:
@@ -155,6 +182,7 @@ class Fit:
         self.method, self.recipe, self.views, self.device = method, recipe, views, device
         self.candidate_sets, self.clean_rows = candidates, clean
         net = _made(net).to(device)
+        self.net_text = str(net)
         self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
         self.rows: Rows = make_rows(x, device, self.dtype, recipe.workers)
         if len(self.rows) != len(candidates):
@@ -174,11 +202,14 @@ class Fit:
         self.clean_order = torch.Generator().manual_seed(recipe.seed + 2)
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
-        example = next(self.rows.batches(torch.arange(min(n, 2)), 2))[1]
+        example = views.plain(next(self.rows.batches(torch.arange(min(n, 2)), 2))[1])
+        self.speed: Speed = choose_speed(recipe, device, example, method.capturable)
+        if self.speed.wraps_features:
+            net = with_fast_features(net, self.speed.precision, self.speed.channels_last)
         self.task = Task(
             net=net,
             candidates=self.candidates,
-            example=views.plain(example),
+            example=example,
             device=device,
             dtype=self.dtype,
             epochs=recipe.epochs,
@@ -189,8 +220,12 @@ class Fit:
             truth=self.truth,
             row_pass=self.each_row,
         )
+        self.captured: CapturedStep | None = None
         self.state = method.setup(self.task).to(device)
+        if self.speed.compiled:
+            compile_features(self.state, self.batch_size)
         self.optimiser = self._main_optimiser()
+        self.loss_sum = torch.zeros((), device=device, dtype=self.dtype)
         self.stopping = EarlyStopping(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.history: list[dict[str, Any]] = []
@@ -200,37 +235,54 @@ class Fit:
 
     def run_epoch(self) -> dict[str, Any]:
         """Train on every row once (a random remainder smaller than a batch is left out) and evaluate."""
-        method, state, step, recipe = self.method, self.state, self.step, self.recipe
+        for _ in self.steps():
+            pass
+        return self.close_epoch()
+
+    def steps(self) -> Iterator[None]:
+        """The steps of an epoch, one at a time, so that several fits can take turns."""
+        step, recipe = self.step, self.recipe
         order = torch.randperm(len(self.rows), generator=self.order)[: step.steps_per_epoch * self.batch_size]
-        meta_rows = self._clean_batches(method.clean_rows(self.batch_size))
-        loss_rows = self._clean_batches(recipe.clean_batch if recipe.clean_weight else 0)
-        total = torch.zeros((), device=self.device, dtype=self.dtype)
-
+        meta_rows = self._clean_order(self.method.clean_rows(self.batch_size))
+        loss_rows = self._clean_order(recipe.clean_batch if recipe.clean_weight else 0)
+        self.loss_sum.zero_()
         for index, x in self.rows.batches(order, self.batch_size):
-            step.lr = self._set_lr()
-            batch = Batch(
-                index,
-                self.views.train(x, method.views, step.generator),
-                self.candidates.index_select(0, index),
-                method.views,
-                next(meta_rows),
-            )
-            loss = method.loss(state, batch, step).mean()
-            trusted = next(loss_rows)
-            if trusted is not None:
-                # equal information: the same clean rows, for any method, in the real step only
-                clean_loss = set_loss(method.logits(state, trusted.x), trusted.mask).mean()
-                loss = loss + recipe.clean_weight * clean_loss
-            self.optimiser.zero_grad()
-            loss.backward()
-            self.optimiser.step()
-            method.after_step(state, batch, step)
-            total += loss.detach()
+            self._set_lr()
+            inputs = (index, x, next(meta_rows), next(loss_rows))
+            if self.captured is None:
+                self._step(*inputs)
+            else:
+                self.captured(self.method.stage(self.state, step), *inputs)
             step.step += 1
+            yield
 
-        row = self._log(float(total) / step.steps_per_epoch)
+    def _step(self, index: Tensor, x: Tensor, meta_rows: Tensor, loss_rows: Tensor) -> None:
+        """One step on the rows `index` with inputs x. It never waits for the GPU."""
+        method, state, step = self.method, self.state, self.step
+        batch = Batch(
+            index,
+            self.views.train(x, method.views, step.generator),
+            self.candidates.index_select(0, index),
+            method.views,
+            self._clean_batch(meta_rows),
+        )
+        loss = method.loss(state, batch, step).mean()
+        trusted = self._clean_batch(loss_rows)
+        if trusted is not None:
+            # equal information: the same clean rows, for any method, in the real step only
+            clean_loss = set_loss(method.logits(state, trusted.x), trusted.mask).mean()
+            loss = loss + self.recipe.clean_weight * clean_loss
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        method.after_step(state, batch, step)
+        self.loss_sum += loss.detach()
+
+    def close_epoch(self) -> dict[str, Any]:
+        """Evaluate and log after the last step of an epoch."""
+        row = self._log(float(self.loss_sum) / self.step.steps_per_epoch)
         self.end_epoch()
-        step.epoch += 1
+        self.step.epoch += 1
         return row
 
     def end_epoch(self) -> None:
@@ -242,10 +294,10 @@ class Fit:
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the loss of {self.method.info.name} is {loss} in epoch {epoch + 1}, "
-                f"at learning rate {self.step.lr:g}.\n"
+                f"at learning rate {float(self.step.lr):g}.\n"
                 "  Lower the learning rate, or scale the inputs."
             )
-        row: dict[str, Any] = {"epoch": epoch, "loss": loss, "lr": self.step.lr}
+        row: dict[str, Any] = {"epoch": epoch, "loss": loss, "lr": float(self.step.lr)}
         row |= {name: float(value) for name, value in self.method.report(self.state, self.truth).items()}
         if self.selection is not None:
             row["selection"] = self._accuracy(self.selection.x, self.selection.mask)
@@ -263,12 +315,17 @@ class Fit:
             self.selection is not None and self.stopping.exhausted(epoch - 1) and epoch > 0
         )
 
-    def _set_lr(self) -> float:
+    def _set_lr(self) -> None:
         done = self.step.step / max(1, self.recipe.epochs * self.step.steps_per_epoch)
         factor = SCHEDULES[self.recipe.schedule](done, self.recipe)
+        if isinstance(self.step.lr, Tensor):  # steps are recorded: learning rates are tensors that they read
+            self.step.lr.fill_(self.recipe.lr * factor)
+            for group, base in zip(self.optimiser.param_groups, self.base_lrs):
+                group["lr"].fill_(base * factor)
+            return
+        self.step.lr = self.recipe.lr * factor
         for group, base in zip(self.optimiser.param_groups, self.base_lrs):
             group["lr"] = base * factor
-        return self.recipe.lr * factor
 
     def _main_optimiser(self) -> Optimizer:
         recipe = self.recipe
@@ -280,7 +337,20 @@ class Fit:
             recipe.momentum,
         )
         self.base_lrs = [group["lr"] for group in optimiser.param_groups]
+        self._lr_tensors(optimiser)
         return optimiser
+
+    def _lr_tensors(self, optimiser: Optimizer) -> None:
+        """Learning rates as tensors, where steps are recorded; the recording then starts afresh."""
+        if self.speed.captured:
+            self.step.lr = torch.tensor(float(self.step.lr), device=self.device)
+            for group in optimiser.param_groups:
+                group["lr"] = torch.tensor(float(group["lr"]), device=self.device)
+            for each in (optimiser, *self.state.optimisers.values()):
+                for group in each.param_groups:
+                    if "capturable" in group:  # Adam: its step counter must live on the GPU
+                        group["capturable"] = True
+            self.captured = CapturedStep(self._step, [self.step.generator])
 
     # ---- clean rows ---------------------------------------------------------------------------
 
@@ -290,17 +360,24 @@ class Fit:
         x = as_input(rows.x, self.dtype).to(self.device)
         return CleanBatch(self.views.plain(x), torch.as_tensor(rows.mask.copy()).to(self.device))
 
-    def _clean_batches(self, size: int) -> Iterator[CleanBatch | None]:
-        """A mini-batch of clean rows for every step: all of them if they are few, else a random part."""
+    def _clean_order(self, size: int) -> Iterator[Tensor]:
+        """Numbers of the clean rows of every step: none, all of them if they are few, else a random part."""
+        n = 0 if self.clean is None else len(self.clean.x)
+        fixed = torch.arange(n if 0 < n <= size else 0, device=self.device)
+        steps = self.step.steps_per_epoch
+        if n <= size or not size:
+            yield from [fixed] * steps
+            return
+        for _ in range(steps):
+            yield torch.randint(n, (size,), generator=self.clean_order).to(self.device, non_blocking=True)
+
+    def _clean_batch(self, rows: Tensor) -> CleanBatch | None:
         clean = self.clean
-        for _ in range(self.step.steps_per_epoch):
-            if not size or clean is None:
-                yield None
-            elif len(clean.x) <= size:
-                yield clean
-            else:
-                index = torch.randint(len(clean.x), (size,), generator=self.clean_order).to(self.device)
-                yield CleanBatch(clean.x.index_select(0, index), clean.mask.index_select(0, index))
+        if clean is None or not len(rows):
+            return None
+        if len(rows) == len(clean.x):
+            return clean
+        return CleanBatch(clean.x.index_select(0, rows), clean.mask.index_select(0, rows))
 
     # ---- evaluation ---------------------------------------------------------------------------
 
@@ -344,6 +421,7 @@ class Fit:
                     {k.removeprefix(prefix): v for k, v in self.best.items() if k.startswith(prefix)}
                 )
         self.state.eval()
+        without_fast_features(self.state)
         clean = self.clean_rows
         facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
         return Trained(self.method, self.state, self.history, pseudo_labels, best_epoch, seconds, facts)
@@ -351,12 +429,14 @@ class Fit:
     def config(self) -> dict[str, Any]:
         """What makes this fit the fit it is; a run folder refuses to continue with another one."""
         recipe = asdict(self.recipe)
-        for name in ("device", "workers", "checkpoint_every"):  # where and how safely, not what
+        # where, how safely and how fast, not what
+        for name in ("device", "workers", "checkpoint_every", "speed", "max_seconds"):
             recipe.pop(name)
+        recipe["precision"] = str(self.speed.precision or self.dtype).removeprefix("torch.")
         return {
             "method": {"name": self.method.info.name, **self.method.params()},
             "recipe": recipe,
-            "net": str(self.task.net),
+            "net": self.net_text,
             "inputs": self.rows.digest(),
             "candidates": {"rows": len(self.candidate_sets), "hash": self.candidate_sets.hash},
             "clean": None if self.clean_rows is None else [len(self.clean_rows), self.clean_rows.source],
@@ -381,6 +461,7 @@ class Fit:
         self.state.load_state_dict(saved["state"])
         self.optimiser = self._main_optimiser()  # groups may depend on the state just loaded
         self.optimiser.load_state_dict(saved["optimiser"])
+        self._lr_tensors(self.optimiser)
         for name, optimiser in self.state.optimisers.items():
             optimiser.load_state_dict(saved["own_optimisers"][name])
         self.stopping.load_state_dict(saved["stopping"])

@@ -35,8 +35,15 @@ class Recipe:
     """Clean rows in that term per step."""
     checkpoint_every: int = 10
     """Epochs between checkpoints, where a run folder is given."""
+    max_seconds: float | None = None
+    """Start no epoch that would end later than this; at least one is trained. None: no limit."""
     seed: int = 0
     device: str = "auto"
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    """Of the features' passes; auto: bf16 for images on a GPU, else float32."""
+    speed: Literal["auto", "eager", "graph", "compiled"] = "auto"
+    """graph: a step is one CUDA graph; compiled: and the features are compiled first, which takes a
+    minute; auto: graph for images on a GPU, else eager. Methods that cannot be captured run eagerly."""
     workers: int = 0
     """Processes that load rows which do not fit the device."""
 
@@ -65,6 +72,8 @@ class Recipe:
         _choice("optimiser", self.optimiser, ("sgd", "adam", "adamw"))
         _choice("schedule", self.schedule, tuple(SCHEDULES))
         _choice("select", self.select, (None, "best", "last"))
+        _choice("precision", self.precision, ("auto", "float32", "bf16"))
+        _choice("speed", self.speed, ("auto", "eager", "graph", "compiled"))
 
 
 def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
@@ -80,6 +89,35 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {name!r}, but torch sees no GPU here; give 'auto' or 'cpu'.")
     return device
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How steps are computed: what a recipe asks for, as far as device, inputs and method allow it."""
+
+    precision: torch.dtype | None = None
+    """Of the features' passes; None: that of the net."""
+    channels_last: bool = False
+    captured: bool = False
+    compiled: bool = False
+
+    @property
+    def wraps_features(self) -> bool:
+        return self.precision is not None or self.channels_last or self.compiled
+
+
+def choose_speed(recipe: Recipe, device: torch.device, example: torch.Tensor, capturable: bool) -> Speed:
+    """Images on a GPU are fast by default; everything else is as it is written."""
+    gpu = device.type == "cuda"
+    images_on_gpu = gpu and example.ndim == 4
+    speed = recipe.speed if recipe.speed != "auto" else "graph" if images_on_gpu else "eager"
+    low = recipe.precision == "bf16" or (recipe.precision == "auto" and images_on_gpu)
+    return Speed(
+        precision=torch.bfloat16 if low else None,
+        channels_last=images_on_gpu,
+        captured=gpu and capturable and speed in ("graph", "compiled"),
+        compiled=speed == "compiled",
+    )
 
 
 # A schedule is a pure function of how far training has come, in [0, 1): nothing to checkpoint.

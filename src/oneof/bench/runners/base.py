@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from oneof.bench.jobs import Job
 from oneof.bench.records import Record
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how a job runs, which is no part of what it is."""
+
+    device: str = "cpu"
+    speed: str = "auto"
+    """See `Recipe.speed`."""
+    scratch: Path | None = None
+    """Long jobs (images) keep a checkpoint in a folder of their own here and continue from it."""
 
 
 class Runner(Protocol):

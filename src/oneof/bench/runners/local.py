@@ -9,11 +9,12 @@ import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from oneof.bench.jobs import Job
 from oneof.bench.records import Record
-from oneof.bench.runners.base import lost
+from oneof.bench.runners.base import Place, lost
 
 WORKER_BYTES = 700 * 2**20
 """Memory a worker is expected to take: torch, the data, a small net."""
@@ -24,18 +25,24 @@ TRIES = 2
 class LocalRunner:
     """Worker processes that live as long as the lab and keep their data loaded."""
 
-    def __init__(self, workers: int | None = None, device: str = "cpu") -> None:
+    def __init__(self, workers: int | None = None, device: str = "cpu", speed: str = "auto") -> None:
         self.slots = workers or default_workers()
-        self.device = device
+        self.device, self.speed = device, speed
         self.workers: list[Worker] = []
+        self.scratch: Path | None = None
+        """Where long jobs keep their checkpoints; the lab sets it."""
 
     def __enter__(self) -> LocalRunner:
-        self.workers = [Worker(self.device) for _ in range(self.slots)]
+        self.workers = [Worker(self.place) for _ in range(self.slots)]
         return self
 
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
             worker.stop()
+
+    @property
+    def place(self) -> Place:
+        return Place(self.device, self.speed, self.scratch)
 
     @property
     def running(self) -> int:
@@ -63,7 +70,7 @@ class LocalRunner:
                 worker.job = None
             except (EOFError, OSError):
                 code = worker.stop()
-                fresh = self.workers[self.workers.index(worker)] = Worker(self.device)
+                fresh = self.workers[self.workers.index(worker)] = Worker(self.place)
                 if tries < TRIES:
                     fresh.give(job, tries + 1)
                 else:
@@ -74,10 +81,10 @@ class LocalRunner:
 class Worker:
     """A process and the pipe to it."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, place: Place) -> None:
         context = mp.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process: BaseProcess = context.Process(target=work, args=(other, device), daemon=True)
+        self.process: BaseProcess = context.Process(target=work, args=(other, place), daemon=True)
         self.process.start()
         other.close()
         self.job: Job | None = None
@@ -96,7 +103,7 @@ class Worker:
         return self.process.exitcode
 
 
-def work(pipe: Connection, device: str) -> None:
+def work(pipe: Connection, place: Place) -> None:
     """The life of a worker: take a configuration, train, send the record; end with the lab."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the lab's business
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -110,7 +117,7 @@ def work(pipe: Connection, device: str) -> None:
     while True:
         try:
             config = pipe.recv()
-            pipe.send(run_job(Job(config), device))
+            pipe.send(run_job(Job(config), place))
         except (EOFError, OSError):
             return
 

@@ -94,7 +94,8 @@ def work(config: dict[str, Any], device: str) -> Record:
     """A job on whatever machine Ray chose; data stay loaded in its process for the next one."""
     import torch
 
+    from oneof.bench.runners.base import Place
     from oneof.bench.trial import run_job
 
     torch.set_num_threads(1)
-    return run_job(Job(config), device)
+    return run_job(Job(config), Place(device))

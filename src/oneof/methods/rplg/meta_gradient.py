@@ -29,6 +29,8 @@ from torch.func import functional_call
 from oneof.methods.losses import cross_entropy, set_loss
 from oneof.methods.targets import candidate_softmax
 from oneof.nets import Net, evaluation_mode
+from oneof.nets.fast import uncompiled
+from oneof.nets.frozen import frozen_statistics
 
 
 @dataclass
@@ -45,7 +47,7 @@ class LookAhead:
     features: Tensor
     logits: Tensor
     target: Tensor
-    lr: float
+    lr: float | Tensor
     clean_x: Tensor
     clean_mask: Tensor
     clean_mode: str = "eval"
@@ -61,11 +63,11 @@ MetaGradient = Callable[[LookAhead], Tensor]
 def exact(step: LookAhead) -> Tensor:
     """Forward-mode derivative of the training log-probabilities along u."""
     direction = outer_gradient(step)
-    with torch.no_grad(), forward_ad.dual_level(), same_draws(step):
+    with torch.no_grad(), forward_ad.dual_level(), training_pass(step), uncompiled(step.net):
         moving = {
             name: forward_ad.make_dual(p.detach(), direction[name]) for name, p in trainable(step.net).items()
         }
-        log_f = functional_call(step.net, moving | copied_buffers(step.net), (step.x,)).log_softmax(dim=-1)
+        log_f = functional_call(step.net, moving, (step.x,)).log_softmax(dim=-1)
         tangent = forward_ad.unpack_dual(log_f).tangent
     return tangent * (step.lr / len(step.x))
 
@@ -73,16 +75,16 @@ def exact(step: LookAhead) -> Tensor:
 @torch.no_grad()
 def difference(step: LookAhead) -> Tensor:
     """Central difference of the training log-probabilities along u: two forward passes."""
-    direction = outer_gradient(step)
-    size = torch.stack([d.pow(2).sum() for d in direction.values()]).sum().sqrt()
+    direction = list(outer_gradient(step).values())
+    parameters = trainable(step.net)
+    size = torch.stack(torch._foreach_norm(direction)).norm()
     h = step.step_size / size.clamp(min=1e-30)
-    reach = {name: h * d for name, d in direction.items()}
+    torch._foreach_mul_(direction, h)
     ends = []
-    for sign in (1, -1):
-        moved = {name: p.add(reach[name], alpha=sign) for name, p in trainable(step.net).items()}
-        with same_draws(step):
-            logits = functional_call(step.net, moved | copied_buffers(step.net), (step.x,))
-        ends.append(logits.log_softmax(dim=-1))
+    for move in (torch._foreach_add, torch._foreach_sub):  # all parameters at once: they are many and small
+        moved = dict(zip(parameters, move([p.detach() for p in parameters.values()], direction)))
+        with training_pass(step):
+            ends.append(functional_call(step.net, moved, (step.x,)).log_softmax(dim=-1))
     return (ends[0] - ends[1]) * (step.lr / (2 * len(step.x)) / h)
 
 
@@ -96,7 +98,7 @@ def head(step: LookAhead) -> Tensor:
         h_clean = clean_features(step)
     # the virtual step of weight and bias
     error = p - step.target
-    weight = torch.addmm(layer.weight, error.T, h, alpha=-rate)
+    weight = layer.weight - rate * (error.T @ h)
     bias = None if layer.bias is None else layer.bias - rate * error.sum(dim=0)
     # u, the gradient of the outer loss at the moved layer
     logits = nn.functional.linear(h_clean, weight, bias)
@@ -134,7 +136,9 @@ def virtual_step(step: LookAhead) -> dict[str, Tensor]:
     with torch.enable_grad():
         inner = cross_entropy(step.logits, step.target).mean()
     slopes = torch.autograd.grad(inner, list(parameters.values()), retain_graph=True)
-    return {name: p.detach() - step.lr * slope for (name, p), slope in zip(parameters.items(), slopes)}
+    moved = torch._foreach_mul(slopes, -step.lr)
+    torch._foreach_add_(moved, [p.detach() for p in parameters.values()])
+    return dict(zip(parameters, moved))
 
 
 def stay_at_virtual_step(ahead: LookAhead) -> Tensor:
@@ -158,7 +162,7 @@ def outer_gradient(step: LookAhead) -> dict[str, Tensor]:
 def outer_loss(step: LookAhead, parameters: dict[str, Tensor]) -> Tensor:
     """Mean loss on the clean rows (R11) at the given parameters; running statistics are not touched."""
     with clean_mode(step):
-        logits = functional_call(step.net, parameters | clean_buffers(step, step.net), (step.clean_x,))
+        logits = functional_call(step.net, parameters, (step.clean_x,))
     return set_loss(logits, step.clean_mask).mean()
 
 
@@ -166,32 +170,9 @@ def trainable(net: nn.Module) -> dict[str, Tensor]:
     return {name: p for name, p in net.named_parameters() if p.requires_grad}
 
 
-def copied_buffers(net: nn.Module) -> dict[str, Tensor]:
-    """Copies for a pass in training mode, so that BatchNorm's statistics stay what they were."""
-    return {name: buffer.clone() for name, buffer in net.named_buffers()}
-
-
-def clean_buffers(step: LookAhead, module: nn.Module) -> dict[str, Tensor]:
-    """Copies where the pass of the clean rows would change them, else none."""
-    return copied_buffers(module) if step.clean_mode == "train" else {}
-
-
 def clean_features(step: LookAhead) -> Tensor:
-    if step.clean_mode != "train":
-        return step.net.features(step.clean_x)
-    whole = _Features(step.net)
-    return functional_call(whole, copied_buffers(whole), (step.clean_x,))
-
-
-class _Features(nn.Module):
-    """A net without its head, also where `features` is a method rather than a module."""
-
-    def __init__(self, net: Net) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net.features(x)
+    """Features of the clean rows; to be called in `clean_mode`."""
+    return step.net.features(step.clean_x)
 
 
 def linear_head(net: Net) -> nn.Linear:
@@ -206,12 +187,16 @@ def linear_head(net: Net) -> nn.Linear:
 
 @contextmanager
 def clean_mode(step: LookAhead) -> Iterator[None]:
-    """The mode in which clean rows pass the net."""
-    if step.clean_mode == "train":
+    """The mode in which clean rows pass the net; its running statistics stay what they were."""
+    with frozen_statistics(step.net) if step.clean_mode == "train" else evaluation_mode(step.net):
         yield
-    else:
-        with evaluation_mode(step.net):
-            yield
+
+
+@contextmanager
+def training_pass(step: LookAhead) -> Iterator[None]:
+    """One more pass of the training rows: same random draws, and no trace in the running statistics."""
+    with frozen_statistics(step.net), same_draws(step):
+        yield
 
 
 @contextmanager

@@ -14,6 +14,7 @@ rows pass the net in evaluation mode.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,6 +83,10 @@ class Rplg(Method):
     difference_step: float = hyper(1e-2, text="c_0 of the central difference")
 
     watched = ("mu", "v", "q")
+    capturable = True
+
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        return state.notes["all_visited"], step.step % self.meta_every == 0
 
     def clean_rows(self, batch_size: int) -> int:
         return 0 if self.weights == "uniform" else (self.clean_batch or batch_size)

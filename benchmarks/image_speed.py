@@ -1,0 +1,325 @@
+"""Steps on images on a GPU: PRODEN and RPLG with its meta-gradients, eager and fast.
+
+    python -m benchmarks.image_speed [--parts steps epochs agreement growth together] [--to FILE.json]
+                                     [--sets cifar10 cifar100 tiny] [--seconds 240]
+
+`steps`: milliseconds and peak memory of a training step through the library's loop, on random images of
+the data set's form, one view, no augmentation, batch 256. `eager` is float32 as written, `graph` a CUDA
+graph in bf16 with channels-last memory, `compiled` the same with compiled features. The look-ahead sees
+256 clean rows, or 64 where the line says so. `epochs`: CIFAR-10's size with weak and strong view,
+augmentation included, over five epochs. `agreement`: how well the forms of the meta-gradient in bf16
+agree with the exact one in float32. `growth`: time and memory of RPLG's own work by the number of classes.
+`together`: several trainings that take turns on streams of their own. Without a GPU the same code runs at
+small size (`--tiny`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common import print_json, print_table, versions
+from oneof.candidates import Candidates
+from oneof.methods import make_method
+from oneof.nets import build_net
+from oneof.training import CleanRows, Recipe
+from oneof.training.loop import Fit
+from oneof.views import ImageViews, RowItself
+
+MEAN, STD = (0.491, 0.482, 0.447), (0.247, 0.243, 0.262)
+
+
+@dataclass(frozen=True)
+class Set:
+    net: str
+    shape: tuple[int, int, int]
+    classes: int
+
+
+SETS = {
+    "cifar10": Set("wrn-28-2", (3, 32, 32), 10),
+    "cifar100": Set("wrn-28-2", (3, 32, 32), 100),
+    "tiny": Set("resnet18", (3, 64, 64), 200),
+}
+SPEEDS = {
+    "eager": {"speed": "eager", "precision": "float32"},
+    "graph": {"speed": "graph", "precision": "bf16"},
+    "compiled": {"speed": "compiled", "precision": "bf16"},
+}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "proden": ("proden", {}),
+    "head": ("rplg", {"meta_gradient": "head"}),
+    "head, 64": ("rplg", {"meta_gradient": "head", "clean_batch": 64}),
+    "exact": ("rplg", {"meta_gradient": "exact"}),
+    "exact, 64": ("rplg", {"meta_gradient": "exact", "clean_batch": 64}),
+    "difference": ("rplg", {"meta_gradient": "difference"}),
+    "difference, 64": ("rplg", {"meta_gradient": "difference", "clean_batch": 64}),
+    "unrolled": ("rplg", {"meta_gradient": "unrolled"}),
+}
+PLAN = {
+    "eager": ("proden", "head", "difference", "exact", "unrolled"),
+    "graph": ("proden", "head", "head, 64", "difference, 64", "exact", "exact, 64"),
+    "compiled": ("proden", "head", "head, 64", "difference, 64", "exact", "exact, 64"),
+}
+
+
+def make_fit(
+    variant: str, data: Set, rows: int, batch: int, device: str, speed: dict[str, Any], views: bool = False
+) -> Fit:
+    """A training on random images, ready for its first epoch."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(data.classes, size=rows)
+    wrong = rng.integers(data.classes, size=(rows, 3))
+    mask = np.zeros((rows, data.classes), dtype=bool)
+    mask[np.arange(rows)[:, None], wrong] = True
+    mask[np.arange(rows), y] = True
+    x = rng.integers(0, 256, size=(rows, *data.shape), dtype=np.uint8)
+    clean = rng.integers(0, 256, size=(4 * batch, *data.shape), dtype=np.uint8)
+    if not views:  # numbers as the net takes them
+        x, clean = (((a / 255).astype(np.float32) - 0.47) / 0.25 for a in (x, clean))
+    labels = np.eye(data.classes, dtype=bool)[rng.integers(data.classes, size=4 * batch)]
+    name, params = VARIANTS[variant]
+    recipe = Recipe(
+        epochs=10**6, batch_size=batch, optimiser="sgd", lr=0.01, weight_decay=1e-3,
+        schedule="constant", device=device, **speed,
+    )  # fmt: skip
+    fit = Fit(
+        make_method(name, params),
+        lambda: build_net(data.net, data.shape, data.classes),
+        x,
+        Candidates.from_mask(mask, truth=y),
+        recipe,
+        CleanRows(clean, labels),
+        None,
+        None,
+        ImageViews(MEAN, STD) if views else RowItself(),
+        torch.device(device),
+    )
+    fit.selection = None
+    fit.end_epoch()
+    fit.step.epoch = 0
+    return fit
+
+
+def wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def free(device: str) -> None:
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def steps(variant: str, data: Set, options: argparse.Namespace, speed: str) -> dict[str, float]:
+    """Milliseconds of a step and the peak memory beyond the data."""
+    device, batch = options.device, options.batch
+    free(device)
+    began = time.perf_counter()
+    fit = make_fit(variant, data, options.steps * batch, batch, device, SPEEDS[speed])
+    before = torch.cuda.memory_allocated() if device == "cuda" else 0
+    fit.run_epoch()  # the second epoch may be another stage, and is recorded again
+    fit.run_epoch()
+    wait(device)
+    ready = time.perf_counter() - began
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in fit.steps():
+            pass
+        wait(device)
+        times.append((time.perf_counter() - start) / options.steps * 1000)
+        fit.close_epoch()
+    peak = (torch.cuda.max_memory_allocated() - before) / 1e9 if device == "cuda" else 0.0
+    return {"ms": round(min(times), 3), "gb": round(peak, 3), "ready_s": round(ready, 1)}
+
+
+def epochs(variant: str, options: argparse.Namespace, speed: str) -> dict[str, float]:
+    """Seconds of an epoch of CIFAR-10's size with both views, and of 250 of them."""
+    rows = 45000 if not options.tiny else 4 * options.batch
+    fit = make_fit(variant, SETS["cifar10"], rows, options.batch, options.device, SPEEDS[speed], views=True)
+    fit.run_epoch()
+    fit.run_epoch()
+    wait(options.device)
+    start = time.perf_counter()
+    for _ in range(5):
+        fit.run_epoch()
+    wait(options.device)
+    seconds = (time.perf_counter() - start) / 5
+    return {"epoch_s": round(seconds, 3), "minutes_for_250": round(seconds * 250 / 60, 2)}
+
+
+def growth(classes: int, options: argparse.Namespace, form: str, width: int = 2048) -> dict[str, float]:
+    """RPLG-NM's step beyond PRODEN's on ready features of size `width`: the branches alone."""
+    from torch import nn
+
+    from oneof.nets import Net
+
+    device, batch = options.device, options.batch
+    found = {}
+    for name, params in (("proden", {}), ("rplg-nm", {"branches": form})):
+        free(device)
+        rng = np.random.default_rng(0)
+        rows = options.steps * batch
+        mask = np.zeros((rows, classes), dtype=bool)
+        mask[np.arange(rows)[:, None], rng.integers(classes, size=(rows, 5))] = True
+        x = rng.standard_normal((rows, width), dtype=np.float32)
+        recipe = Recipe(
+            epochs=10**6, batch_size=batch, optimiser="sgd", lr=0.01, schedule="constant",
+            device=device, speed="graph",
+        )  # fmt: skip
+        before = torch.cuda.memory_allocated() if device == "cuda" else 0
+        fit = Fit(
+            make_method(name, params), lambda: Net(nn.Identity(), nn.Linear(width, classes)), x,
+            Candidates.from_mask(mask), recipe, None, None, None, RowItself(), torch.device(device),
+        )  # fmt: skip
+        fit.end_epoch()
+        fit.step.epoch = 0
+        fit.run_epoch()
+        fit.run_epoch()
+        wait(device)
+        start = time.perf_counter()
+        for _ in fit.steps():
+            pass
+        wait(device)
+        found[f"{name}_ms"] = round((time.perf_counter() - start) / options.steps * 1000, 3)
+        peak = (torch.cuda.max_memory_allocated() - before) / 1e9 if device == "cuda" else 0.0
+        found[f"{name}_gb"] = round(peak, 3)
+        del fit
+    return found
+
+
+def agreement(options: argparse.Namespace) -> dict[str, Any]:
+    """How well the forms in bf16 agree with the exact one in float32: cosine of the slopes."""
+    from oneof.methods.rplg.meta_gradient import META_GRADIENTS, LookAhead
+    from oneof.nets.fast import with_fast_features
+
+    data, device, batch = SETS["cifar10"], options.device, options.batch
+    fit = make_fit("proden", data, options.steps * batch, batch, device, SPEEDS["eager"])
+    for _ in range(3):
+        fit.run_epoch()
+    net, x, mask = fit.state.net, fit.rows.x[:batch], fit.candidates[:batch]  # type: ignore[attr-defined]
+    assert fit.clean is not None
+    target = mask / mask.sum(dim=1, keepdim=True)
+
+    def slopes(form: str, size: float) -> torch.Tensor:
+        features = net.features(x)
+        ahead = LookAhead(
+            net, x, features, net.head(features), target, 0.05, fit.clean.x[:64], fit.clean.mask[:64],
+            step_size=size,
+        )  # fmt: skip
+        found = META_GRADIENTS[form](ahead).double()
+        return ((found - (found * target).sum(dim=1, keepdim=True)) * mask).flatten()
+
+    reference = slopes("exact", 0.01)
+    result: dict[str, Any] = {}
+
+    def compare(name: str, form: str, size: float = 0.01) -> None:
+        cosine = torch.nn.functional.cosine_similarity(slopes(form, size), reference, dim=0)
+        result[name] = round(float(cosine), 4)
+
+    compare("float32 head", "head")
+    for size in (0.01, 0.1):
+        compare(f"float32 difference {size}", "difference", size)
+    with_fast_features(net, torch.bfloat16, True)
+    compare("bf16 exact", "exact")
+    compare("bf16 head", "head")
+    for size in (0.01, 0.03, 0.1, 0.3, 1.0):
+        compare(f"bf16 difference {size}", "difference", size)
+    return result
+
+
+def together(number: int, options: argparse.Namespace, speed: str) -> dict[str, float]:
+    """Steps per second of several RPLG trainings that take turns, each on a stream of its own."""
+    data, device = SETS["cifar10"], options.device
+    fits = [
+        make_fit(
+            "head", data, options.steps * options.batch, options.batch, device, SPEEDS[speed], views=True
+        )
+        for _ in range(number)
+    ]
+    streams = [torch.cuda.Stream() if device == "cuda" else None for _ in fits]
+    for _ in range(2):
+        for fit in fits:
+            fit.run_epoch()
+    wait(device)
+    start = time.perf_counter()
+    for _ in range(3):
+        turns = [fit.steps() for fit in fits]
+        for _ in range(options.steps):
+            for turn, stream in zip(turns, streams):
+                with torch.cuda.stream(stream):
+                    next(turn)
+    wait(device)
+    seconds = time.perf_counter() - start
+    return {"steps_per_s": round(3 * options.steps * number / seconds, 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--parts", nargs="+", default=["steps", "epochs", "agreement", "growth"])
+    parser.add_argument("--speeds", nargs="+", default=list(SPEEDS))
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing new after so long")
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--tiny", action="store_true", help="a trial of the code, not of the speed")
+    parser.add_argument("--to", type=Path)
+    options = parser.parse_args()
+    options.device = "cuda" if torch.cuda.is_available() else "cpu"
+    if options.tiny:
+        options.batch, options.steps = 8, 2
+    torch.backends.cudnn.benchmark = True
+    began = time.perf_counter()
+    figures: dict[str, Any] = {}
+    numbers = (1, 3)
+
+    def measured(key: str, function: Any, *arguments: Any) -> None:
+        if time.perf_counter() - began > options.seconds:
+            figures[key] = {"left_out": "no time left"}
+            return
+        try:
+            figures[key] = function(*arguments)
+        except Exception as error:
+            figures[key] = {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
+        print(key, figures[key], flush=True)
+        if options.to:
+            options.to.write_text(json.dumps({**figures, "versions": versions()}, indent=1) + "\n")
+
+    for name in options.sets:
+        for speed in options.speeds:
+            for variant in PLAN[speed]:
+                if "steps" in options.parts:
+                    measured(f"steps/{name}/{speed}/{variant}", steps, variant, SETS[name], options, speed)
+        if name == "cifar10":
+            for speed in (s for s in options.speeds if s != "eager"):
+                if "epochs" in options.parts:
+                    for variant in ("head, 64", "exact, 64", "proden"):
+                        measured(f"epochs/{speed}/{variant}", epochs, variant, options, speed)
+                if "together" in options.parts:
+                    for number in numbers:
+                        measured(f"together/{speed}/{number}", together, number, options, speed)
+    if "agreement" in options.parts:
+        measured("agreement", agreement, options)
+    if "growth" in options.parts:
+        for classes in (10, 100, 200, 1000):
+            for form in ("full", "candidates"):
+                measured(f"growth/{form}/{classes}", growth, classes, options, form)
+    rows = [[key, *(f"{k} {v}" for k, v in value.items())] for key, value in figures.items()]
+    width = max(map(len, rows))
+    print_table("image speed", ["what", *[""] * (width - 1)], [r + [""] * (width - len(r)) for r in rows])
+    print_json(figures)
+
+
+if __name__ == "__main__":
+    main()

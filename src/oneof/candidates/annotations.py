@@ -1,0 +1,253 @@
+"""`Annotations`: what an importer returns. Candidate sets, the names of the rows, and who said what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates.describe import as_text, describe
+from oneof.candidates.sets import UNKNOWN, CandidateError, Candidates
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Who said what, in long form, ordered by row.
+
+    Parameters
+    ----------
+    row : int array (m,)
+        The row an answer is about.
+    worker : int array (m,)
+        Who gave it: index into `workers`.
+    label : int array (m,)
+        What was said: column of the class. Somebody who named two classes for a row has two entries.
+    workers : tuple of str
+        Names of the annotators.
+    named : bool, default=True
+        Whether `workers` are people. Where the source does not tell, "answer 1", "answer 2", ...
+        only number the answers of a row, and nothing can be learned about who is reliable.
+    """
+
+    row: np.ndarray
+    worker: np.ndarray
+    label: np.ndarray
+    workers: tuple[str, ...]
+    named: bool = True
+
+    def __post_init__(self) -> None:
+        row, worker, label = (np.asarray(values) for values in (self.row, self.worker, self.label))
+        if not row.shape == worker.shape == label.shape == (len(row),):
+            raise CandidateError(
+                f"answers need one row, worker and label each: shapes {row.shape}, {worker.shape}, "
+                f"{label.shape}."
+            )
+        _check_indices(row, "row", None)
+        _check_indices(worker, "worker", len(self.workers))
+        _check_indices(label, "label", None)
+        if len(row) and (np.diff(row) < 0).any():
+            order = np.argsort(row, kind="stable")
+            row, worker, label = row[order], worker[order], label[order]
+        for name, values, kind in (
+            ("row", row, "int64"),
+            ("worker", worker, "int32"),
+            ("label", label, "int32"),
+        ):
+            made = values.astype(kind)
+            made.setflags(write=False)
+            object.__setattr__(self, name, made)
+        object.__setattr__(self, "workers", tuple(self.workers))
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def of(self, row: int) -> dict[str, list[int]]:
+        """The answers for one row: for each annotator the columns of the classes named."""
+        start, end = np.searchsorted(self.row, [row, row + 1])
+        found: dict[str, list[int]] = {}
+        for worker, label in zip(self.worker[start:end].tolist(), self.label[start:end].tolist()):
+            found.setdefault(self.workers[worker], []).append(label)
+        return found
+
+    def counts(self, n_rows: int, n_classes: int) -> np.ndarray:
+        """(n_rows, n_classes): how often each class was named."""
+        flat = np.bincount(self.row * n_classes + self.label, minlength=n_rows * n_classes)
+        return flat.reshape(n_rows, n_classes)
+
+    def groups(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row and worker of every (row, worker) pair, by row then worker; and the pair of each answer."""
+        width = max(len(self.workers), 1)
+        keys, pair = np.unique(self.row * width + self.worker, return_inverse=True)
+        return keys // width, keys % width, pair
+
+    def take(self, rows: Any, n_rows: int) -> Answers:
+        """The answers for some of `n_rows` rows, each at most once, numbered in the order given."""
+        rows = np.arange(n_rows)[np.asarray(rows)]
+        place = np.full(n_rows, UNKNOWN, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        if (place[rows] != np.arange(len(rows))).any():
+            raise CandidateError("a row was taken twice: answers belong to one row each.")
+        kept = place[self.row] != UNKNOWN
+        return Answers(place[self.row][kept], self.worker[kept], self.label[kept], self.workers, self.named)
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """Candidate sets with their history.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        One set per row. `provenance` says where the sets come from: format, rule and its settings, and
+        what was left out or filled in on the way.
+    ids : tuple of str or int, optional
+        Names of the rows in the source: task ids, file names. None: the rows are 0..n-1.
+    answers : Answers, optional
+        Who said what, where the source tells.
+    """
+
+    candidates: Candidates
+    ids: tuple[str | int, ...] | None = None
+    answers: Answers | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.candidates)
+        if self.ids is not None:
+            object.__setattr__(self, "ids", tuple(self.ids))
+            if len(self.ids) != n:
+                raise CandidateError(f"{len(self.ids)} ids were given for {n} rows; give one per row.")
+            if len(set(self.ids)) != n:
+                twice = next(_repeated(self.ids))
+                raise CandidateError(f"the id {twice!r} stands for two rows; ids name one row each.")
+        if self.answers is not None and len(self.answers):
+            last, highest = int(self.answers.row[-1]), int(self.answers.label.max())
+            if last >= n or highest >= self.candidates.n_classes:
+                raise CandidateError(
+                    f"an answer is about row {last} and one names class {highest}, but there are {n} rows "
+                    f"and {self.candidates.n_classes} classes."
+                )
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Annotations):
+            return NotImplemented
+        return (
+            self.candidates == other.candidates
+            and self.ids == other.ids
+            and self.candidates.truth_may_be_outside == other.candidates.truth_may_be_outside
+            and dict(self.candidates.provenance) == dict(other.candidates.provenance)
+            and _same_answers(self.answers, other.answers)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.candidates)
+
+    def id_of(self, row: int) -> str | int:
+        """What the source calls a row."""
+        return row if self.ids is None else self.ids[row]
+
+    def take(self, rows: Any) -> Annotations:
+        """Some rows, by index or boolean mask, in that order."""
+        rows = np.arange(len(self))[np.asarray(rows)]
+        ids = self.ids if self.ids is not None else tuple(range(len(self)))
+        answers = None if self.answers is None else self.answers.take(rows, len(self))
+        return Annotations(self.candidates.take(rows), tuple(ids[i] for i in rows.tolist()), answers)
+
+    def with_truth(self, labels: Sequence[Any]) -> Annotations:
+        """The same with the true labels, one per row: names of classes, or None where unknown.
+
+        Labels are matched by their text, so that 3 finds the class "3"; where none is the name of a class,
+        whole numbers are numbers of classes, counted from 0. They may lie outside the sets: what annotators
+        say promises nothing.
+        """
+        values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        known = {i: str(v) for i, v in enumerate(values) if not (v is None or v != v or v == "")}
+        position = {str(name): k for k, name in enumerate(self.candidates.classes)}
+        if not position.keys() & set(known.values()):
+            position = {str(k): k for k in range(self.candidates.n_classes)}
+        truth = np.full(len(values), UNKNOWN, dtype=np.int64)
+        for i, label in known.items():
+            if label not in position:
+                raise CandidateError(
+                    f"row {i} has the true label {label!r}, which is not one of the classes "
+                    f"{list(self.candidates.classes)[:10]}."
+                )
+            truth[i] = position[label]
+        c = self.candidates
+        told = Candidates(c.mask, c.classes, truth, True, c.provenance, c.source)
+        return Annotations(told, self.ids, self.answers)
+
+    def describe(self) -> str:
+        """A short report: where the sets come from, what was left out, and what they look like."""
+        lines = [_origin(self.candidates)]
+        if self.answers is not None and len(self.answers):
+            lines += _about_answers(self.answers, self.candidates)
+        lines += [str(note) for note in self.candidates.provenance.get("notes", ())]
+        if len(self.candidates):
+            lines.append(as_text(describe(self.candidates)))
+        if self.candidates.truth_may_be_outside:
+            lines.append("the true label may be missing from a set: the source does not promise it")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        answers = "" if self.answers is None else f", {len(self.answers)} answers"
+        return f"Annotations({self.candidates.describe()}{answers})"
+
+
+def _origin(candidates: Candidates) -> str:
+    known = candidates.provenance
+    settings = [f"{name} {value}" for name, value in known.get("settings", {}).items()]
+    parts = [
+        str(known["file"]) if "file" in known else "",
+        f"format {known['format']}" if "format" in known else "",
+        f"rule {known['rule']}" + (f" ({', '.join(settings)})" if settings else "")
+        if "rule" in known
+        else "",
+    ]
+    return ", ".join(part for part in parts if part) or "candidate sets"
+
+
+def _about_answers(answers: Answers, candidates: Candidates) -> list[str]:
+    row, _, group = answers.groups()
+    n, c = candidates.shape
+    several = np.bincount(row, minlength=n) > 1  # rows that two or more people answered
+    agreed = np.bincount(np.unique(answers.row * c + answers.label) // c, minlength=n) == 1
+    vague = int((np.bincount(group) > 1).sum())
+    who = f"{len(np.unique(answers.worker))} annotators" if answers.named else "annotators not named"
+    lines = [f"{len(answers)} answers, {who}, {len(answers) / len(candidates):.2f} answers per row"]
+    if several.any():
+        lines.append(
+            f"rows with more than one answer: {several.mean():.1%}; in {agreed[several].mean():.1%} of them "
+            "all say the same"
+        )
+    if vague:
+        lines.append(f"times somebody named several labels for a row: {vague}")
+    return lines
+
+
+def _check_indices(values: np.ndarray, what: str, limit: int | None) -> None:
+    if values.dtype.kind not in "iu" and len(values):
+        raise CandidateError(f"the {what} of an answer is an index, not {values.dtype}.")
+    wrong = np.flatnonzero((values < 0) | (values >= limit if limit is not None else False))
+    if len(wrong):
+        bound = f"; there are {limit}" if limit is not None else ""
+        raise CandidateError(f"answer {wrong[0]} has {what} {values[wrong[0]]}{bound}.")
+
+
+def _same_answers(a: Answers | None, b: Answers | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    same = all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("row", "worker", "label"))
+    return same and a.workers == b.workers and a.named == b.named
+
+
+def _repeated(values: Sequence[Any]) -> Iterator[Any]:
+    seen = set()
+    for value in values:
+        if value in seen:
+            yield value
+        seen.add(value)

@@ -1,0 +1,1 @@
+"""What `oneof fit` does besides training: reading, choosing, estimating, writing what came out."""

@@ -1,0 +1,1 @@
+"""From the files of annotation tools, crowds and models to `Annotations`: `oneof.importing.files`."""

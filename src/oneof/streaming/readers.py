@@ -1,0 +1,141 @@
+"""A table as batches of rows. Parquet and text files are never read whole; npz and npy files are."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.data.errors import DataError
+from oneof.tables import Table, read_table
+
+MOST_ROWS = 32768
+BATCH_BYTES = 32 << 20
+SLICE = 3
+"""Batches read from a Parquet file at once: a slice unpacks all of the pages it touches."""
+
+
+def rows_per_batch(numbers_per_row: int) -> int:
+    """How many rows to work on at once, so that a batch of double precision takes at most 32 MB."""
+    return min(MOST_ROWS, max(256, BATCH_BYTES // (8 * max(1, numbers_per_row))))
+
+
+def table_batches(
+    path: str | Path, rows: int, columns: Collection[str] | None = None
+) -> Iterator[tuple[int, Table]]:
+    """Number of the first row, and a table of the next rows.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV, Parquet, npz or npy file.
+    rows : int
+        Rows per batch.
+    columns : names, optional
+        Columns that are needed; others may be left out. Names that the file lacks are not an error here.
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind == ".parquet" and path.is_file():
+        yield from _parquet(path, rows, columns)
+    elif kind in (".csv", ".tsv") and path.is_file():
+        yield from _csv(path, rows)
+    else:
+        table = read_table(path)  # says what is wrong with other names
+        for first in range(0, len(table), rows):
+            part = {name: values[first : first + rows] for name, values in table.columns.items()}
+            yield first, Table(path, part, table.classes)
+
+
+def _parquet(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[tuple[int, Table]]:
+    try:
+        import polars
+    except ImportError as error:
+        raise DataError("reading Parquet needs polars: pip install 'oneof[tables]'.") from error
+    try:
+        frame = polars.scan_parquet(path)
+        there = frame.collect_schema().names()
+        # `wanted` is empty where the file has none of the columns: all are read then, for the error
+        wanted = [name for name in there if columns is None or name in columns] or there
+        total = frame.select(polars.len()).collect().item()
+        if not total:
+            raise DataError(f"{path} has no rows.")
+        for start in range(0, total, SLICE * rows):
+            # slices, not polars' own batches: those keep several row groups in memory when the net is
+            # slower than the reader, and a row group has no limit
+            part = frame.select(wanted).slice(start, SLICE * rows).collect()
+            for first in range(0, len(part), rows):
+                batch = part[first : first + rows]
+                yield start + first, Table(path, {name: _column(batch[name]) for name in wanted})
+    except polars.exceptions.PolarsError as error:
+        raise DataError(f"{path} is not a readable Parquet file: {error}") from error
+
+
+def _column(series: Any) -> Any:
+    """Numbers as an array, with NaN for missing ones; everything else as a list."""
+    plain = series.dtype.is_numeric() and not series.dtype.is_decimal()
+    return series.to_numpy() if plain else series.to_list()
+
+
+def _csv(path: Path, rows: int) -> Iterator[tuple[int, Table]]:
+    first = 0
+    for header, lines in _csv_lines(path, rows):
+        yield first, Table(path, {name: list(cells) for name, cells in zip(header, zip(*lines))})
+        first += len(lines)
+    if not first:
+        raise DataError(f"{path} has no rows.")
+
+
+def _csv_lines(path: Path, rows: int) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Column names and the cells of the next lines; the same checks as when a table is read whole."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            header = [name.strip() for name in next(reader, [])]
+            if not header:
+                raise DataError(f"{path} has no header line with the names of its columns.")
+            twice = [name for name in header if header.count(name) > 1]
+            if twice:
+                raise DataError(f'{path} has two columns called "{twice[0]}".')
+            checked = _checked_rows(reader, header, path)
+            while lines := list(islice(checked, rows)):
+                yield header, lines
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error}.") from error
+    except csv.Error as error:
+        raise DataError(f"{path} is not a readable table, line {reader.line_num}: {error}.") from error
+
+
+def _checked_rows(reader: Any, header: list[str], path: Path) -> Iterator[list[str]]:
+    count = 0
+    for row in reader:
+        if not row:  # an empty line
+            continue
+        if len(row) != len(header):
+            raise DataError(
+                f"row {count} of {path} (line {reader.line_num}) has {len(row)} cells, "
+                f"the header has {len(header)}."
+            )
+        count += 1
+        yield row
+
+
+def stacked(columns: list[Any]) -> np.ndarray | None:
+    """(n, d): columns of finite numbers side by side; None where there is anything else among them.
+
+    The quick way for large Parquet files; single precision stays single.
+    """
+    if not all(isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "biuf" for v in columns):
+        return None
+    kind = np.result_type(np.float32, *{v.dtype for v in columns})
+    made = np.empty((len(columns[0]), len(columns)), dtype=kind)
+    # a block of rows at a time stays in the cache while it is filled column by column
+    for start in range(0, len(made), 1024):
+        block = made[start : start + 1024]
+        for k, values in enumerate(columns):
+            block[:, k] = values[start : start + 1024]
+    return made if np.isfinite(made).all() else None

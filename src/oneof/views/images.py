@@ -1,0 +1,107 @@
+"""Views of images, made in batches where the images are: bytes in, normalised numbers out.
+
+`weak`: mirrored with probability ½, a random crop of the image padded by reflection. `strong`: the same,
+then a policy (AutoAugment) and Cutout, PLCR's recipe. `plain`: neither, for evaluation and clean rows.
+Cutout's square has the value 0 after normalisation, which is the mean colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from oneof.views.geometry import flip_and_crop, square_mask
+from oneof.views.policies import CIFAR_POLICY, DRAWS, Policy, apply_policy, rand_augment
+
+POLICIES: dict[str, Policy | None] = {
+    "autoaugment": CIFAR_POLICY,
+    "randaugment": rand_augment(),
+    "none": None,
+}
+
+
+class ImageViews:
+    """Weak and strong views of images.
+
+    Parameters
+    ----------
+    mean, std : sequences, one number per channel
+        Of the training pixels, pixels between 0 and 1.
+    policy : {"autoaugment", "randaugment", "none"}
+        What the strong view does beside flip, crop and Cutout.
+    cutout : int
+        Side of Cutout's square in the strong view; 0: none.
+    pad : int
+        By how many pixels the crop may move.
+    flip : bool
+        Whether images may be mirrored.
+    channels_last : bool
+        Memory order of the views: the one that convolutions on a GPU prefer.
+    """
+
+    def __init__(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        policy: str = "autoaugment",
+        cutout: int = 16,
+        pad: int = 4,
+        flip: bool = True,
+        channels_last: bool = False,
+    ) -> None:
+        if policy not in POLICIES:
+            raise ValueError(f"policy is {policy!r}; it must be one of {', '.join(map(repr, POLICIES))}.")
+        self.mean = torch.tensor(mean, dtype=torch.float32).view(-1, 1, 1) * 255
+        self.std = torch.tensor(std, dtype=torch.float32).view(-1, 1, 1) * 255
+        self.policy, self.cutout, self.pad, self.flip = policy, cutout, pad, flip
+        self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
+        self._constants: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = {}
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, for records."""
+        return {
+            "policy": self.policy,
+            "cutout": self.cutout,
+            "pad": self.pad,
+            "flip": self.flip,
+            "mean": [round(float(v) / 255, 5) for v in self.mean.flatten()],
+            "std": [round(float(v) / 255, 5) for v in self.std.flatten()],
+        }
+
+    def plain(self, x: Tensor) -> Tensor:
+        mean, slope, _ = self._on(x.device)
+        return ((x.float() - mean) * slope).contiguous(memory_format=self.memory_format)
+
+    def train(self, x: Tensor, roles: tuple[str, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
+        return tuple(self._view(x, role, generator) for role in roles)
+
+    def _view(self, x: Tensor, role: str, generator: torch.Generator) -> Tensor:
+        if role == "plain":
+            return self.plain(x)
+        height, width = x.shape[2:]
+        draws = torch.rand(len(x), 5 + DRAWS, generator=generator, device=x.device)
+        flip, down, right = draws[:, 0] < 0.5, draws[:, 1], draws[:, 2]
+        shifts = 2 * self.pad + 1
+        x = flip_and_crop(x, flip & self.flip, (down * shifts).long(), (right * shifts).long(), self.pad)
+        if role == "weak":
+            return self.plain(x)
+        _, _, table = self._on(x.device)
+        policy = POLICIES[self.policy]
+        if policy is not None:
+            x = apply_policy(x, policy, table, draws[:, 5:])
+        view = self.plain(x)
+        if self.cutout:
+            hole = square_mask(x, (draws[:, 3] * height).long(), (draws[:, 4] * width).long(), self.cutout)
+            view = view.masked_fill(hole, 0)
+        return view
+
+    def _on(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, 1/std and the policy's table, copied to a device once."""
+        if device not in self._constants:
+            policy = POLICIES[self.policy]
+            table = torch.zeros(1) if policy is None else policy.table(device)
+            self._constants[device] = (self.mean.to(device), (1 / self.std).to(device), table)
+        return self._constants[device]

@@ -1,0 +1,336 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oneof.candidates import CandidateError
+from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.importers import (
+    CellError,
+    dawid_skene,
+    from_answers,
+    from_counts,
+    from_wide,
+    majority,
+    not_named,
+    share,
+)
+from oneof.data import DataError
+from oneof.data.candidate_files import (
+    load_annotations,
+    load_candidates,
+    save_annotations,
+    save_candidates,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")
+
+LINES = st.lists(
+    st.tuples(st.integers(0, 6), st.sampled_from(["ann", "bob", "cyd"]), st.sampled_from("pqrs")),
+    min_size=1,
+    max_size=30,
+)
+
+
+def columns(lines):
+    return [list(values) for values in zip(*lines)]
+
+
+@given(LINES)
+def test_union_of_a_long_table(lines):
+    made = from_answers(*columns(lines))
+    tasks = sorted({task for task, _, _ in lines})
+    assert [made.id_of(i) for i in range(len(made))] == tasks
+    for i, task in enumerate(tasks):
+        said = [(worker, label) for t, worker, label in lines if t == task]
+        assert set(made.candidates.sets()[i]) == {label for _, label in said}
+        names = made.candidates.classes
+        told = {(w, names[k]) for w, ks in made.answers.of(i).items() for k in ks}
+        assert told == set(said)
+    repeated = len(lines) - len(set(lines))
+    assert any(f"counted once: {repeated}" in n for n in made.candidates.provenance["notes"]) == (
+        repeated > 0
+    )
+
+
+@given(LINES, st.randoms(use_true_random=False))
+def test_the_order_of_the_lines_does_not_matter(lines, random):
+    shuffled = random.sample(lines, len(lines))
+    a, b = from_answers(*columns(lines), rule=majority), from_answers(*columns(shuffled), rule=majority)
+    assert a.candidates == b.candidates
+    assert a.ids == b.ids
+    assert np.array_equal(a.answers.worker, b.answers.worker)
+
+
+@given(LINES)
+def test_numbers_and_their_text_give_the_same(lines):
+    task, worker, label = columns(lines)
+    as_text = from_answers([str(t) for t in task], worker, label)
+    assert as_text.ids == from_answers(np.array(task), worker, np.array(label)).ids
+    assert as_text.candidates == from_answers(task, worker, label).candidates
+
+
+@settings(deadline=None, max_examples=30)
+@given(LINES, st.sampled_from(["npz", "parquet"]), st.booleans())
+def test_annotations_survive_a_file(tmp_path_factory, lines, ending, named):
+    path = tmp_path_factory.mktemp("files") / f"answers.{ending}"
+    task, worker, label = columns(lines)
+    made = from_answers([f"img {t}" for t in task], worker if named else None, label)
+    save_annotations(made, path)
+    assert load_annotations(path) == made
+    assert load_candidates(path) == made.candidates
+    assert not list(path.parent.glob(".*"))
+
+
+def test_wide_and_long_agree():
+    wide = pd.DataFrame({"ann": ["p", None, "q"], "bob": [["p", "q"], "r", np.nan]})
+    task = [0, 0, 0, 1, 2]
+    worker = ["ann", "bob", "bob", "bob", "ann"]
+    long = from_answers(task, worker, ["p", "p", "q", "r", "q"])
+    made = from_wide(wide)
+    assert made.candidates == long.candidates
+    assert made.answers.of(0) == {"ann": [0], "bob": [0, 1]}
+
+
+def test_an_array_of_labels_has_unnamed_answers_and_minus_one_is_nothing():
+    made = from_wide(np.array([[0, 1, 1], [2, -1, 2], [-1, 0, -1]]))
+    assert made.candidates.sets() == [[0, 1], [2], [0]]
+    assert not made.answers.named
+    assert made.answers.of(0) == {"answer 1": [0], "answer 2": [1], "answer 3": [1]}
+    assert made.answers.of(2) == {"answer 1": [0]}
+    assert from_wide([[0, 1]], workers=["ann", "bob"]).answers.of(0) == {"ann": [0], "bob": [1]}
+
+
+def test_without_annotators_every_line_is_an_answer():
+    made = from_answers([0, 0, 0, 1], None, ["a", "a", "b", "b"], rule=majority)
+    assert made.candidates.sets() == [["a"], ["b"]]
+    assert len(made.answers) == 4
+    assert "annotators not named" in made.describe()
+
+
+def test_somebody_may_name_several_labels():
+    made = from_answers([0, 0, 0], ["ann", "ann", "bob"], ["a", "b", ("b", "c")], rule=share(1.0))
+    assert made.candidates.sets() == [["b"]]
+    assert made.answers.of(0) == {"ann": [0, 1], "bob": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [([0, 2, 1], "abc"), (["0", "2", "1"], "abc"), (["a", "c", "b"], "abc"), ([7, 9, 8], [7, 8, 9])],
+)
+def test_labels_are_names_or_numbers_of_classes(labels, classes):
+    made = from_answers([0, 1, 2], None, labels, classes=list(classes))
+    assert made.candidates.classes == tuple(classes)
+    assert made.candidates.mask.argmax(axis=1).tolist() == [0, 2, 1]
+
+
+def test_numbers_are_sorted_as_numbers():
+    made = from_answers(["10", "9"], None, ["10", "9"])
+    assert made.ids == (9, 10)
+    assert made.candidates.classes == ("9", "10")
+    assert from_answers(["007", "7"], None, ["a", "b"]).ids == ("007", "7")
+
+
+def test_rows_without_an_answer():
+    with pytest.raises(CandidateError, match=r"2 of 4 rows have no answer; the first is row 1 \(id 1\)"):
+        from_answers([0, 2], None, ["a", "b"], n_rows=4)
+    dropped = from_answers([0, 2], ["ann", "bob"], ["a", "b"], n_rows=4, missing="drop")
+    assert dropped.ids == (0, 2)
+    assert dropped.answers.row.tolist() == [0, 1]
+    assert "rows without any answer, left out: 2 (1, 3)" in dropped.describe()
+    full = from_answers([0, 2], None, ["a", "b"], n_rows=4, missing="all")
+    assert full.candidates.sizes.tolist() == [1, 2, 1, 2]
+    assert full.ids is None
+
+
+def test_ids_give_the_order_of_the_rows():
+    made = from_answers([3, 1], None, ["x", "y"], ids=["1", "3"])
+    assert made.ids == ("1", "3")
+    assert made.candidates.sets() == [["y"], ["x"]]
+
+
+def test_one_line_is_enough():
+    made = from_answers(["t"], ["w"], ["a"], rule=dawid_skene(1))
+    assert made.candidates.sets() == [["a"]]
+    assert "1 rows, 1 classes" in made.describe()
+
+
+def test_answers_that_exclude_everything():
+    with pytest.raises(CandidateError, match=r"row 0 .* has no candidate left by the rule not-named"):
+        from_answers([0, 0, 1], None, ["a", "b", "a"], rule=not_named)
+
+
+# ---- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([], [], []), {}, "no answer at all"),
+        (([0, 1], ["a", "b"], ["x"]), {}, "2 tasks and 1 labels"),
+        (([0, 1], ["a"], ["x", "y"]), {}, "2 tasks and 1 workers"),
+        (([0, None], ["a", "b"], ["x", "y"]), {}, r'row 1, column "task": None names no task'),
+        (([0, 1], ["a", " "], ["x", "y"]), {}, r'row 1, column "worker": .* names no annotator'),
+        (([0, 1], ["a", "b"], ["x", float("nan")]), {}, r'row 1, column "label": the label is empty'),
+        (([0, 1], ["a", "b"], ["x", ("y", None)]), {}, r'row 1, column "label": one of the labels'),
+        (
+            ([0, 1], ["a", "b"], ["x", 3]),
+            {},
+            r'row 1, column "label": this label is a number, that of row 0 a text',
+        ),
+        (([0, "b"], ["a", "b"], ["x", "y"]), {}, r'row 1, column "task": this task is a text'),
+        (([0, 1], ["a", 2], ["x", "y"]), {}, r'row 1, column "worker": this annotator is a number'),
+        (([0, 1], ["a", "b"], ["x", {"y": 1}]), {}, "row 1: {'y': 1} is neither text nor a number"),
+        (([0, 1], ["a", "b"], ["cat", "dgo"]), {"classes": ["cat", "dog"]}, r"row 1.*Did you mean 'dog'\?"),
+        (
+            ([0, 1], ["a", "b"], [0, 2]),
+            {"classes": ["cat", "dog"]},
+            r"row 1.*label 2 is no number of a class",
+        ),
+        (([0, 9], ["a", "b"], [0, 2]), {"n_rows": 5}, "row 1.*task 9 is no row"),
+        (([0, 9], ["a", "b"], [0, 2]), {"ids": [0, 1]}, "row 1.*9 is no known id"),
+        (([0, 1], ["a", "b"], [0, 2]), {"ids": [0, 1, 1]}, "id 1 stands twice"),
+        (([0, 1], ["a", "b"], [0, 2]), {"ids": [0, 1], "n_rows": 2}, "not both"),
+        (([0, 1], ["a", "b"], ["", ""]), {"skip_empty": True}, "every label is empty"),
+    ],
+)
+def test_bad_answers_are_refused(arguments, options, message):
+    with pytest.raises(CandidateError, match=message):
+        from_answers(*arguments, **options)
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(TypeError, match="no setting 'rulle'"):
+        from_answers([0], None, ["a"], rulle=majority)
+
+
+def test_empty_labels_can_be_skipped():
+    made = from_answers([0, 0, 1], ["a", "b", "a"], ["x", "", "y"], skip_empty=True)
+    assert made.candidates.sets() == [["x"], ["y"]]
+    assert "lines with an empty label, left out: 1" in made.describe()
+
+
+def test_wide_errors_name_row_and_column():
+    with pytest.raises(CellError, match=r'row 1, column "bob": this label is a number') as caught:
+        from_wide({"ann": ["x", "y"], "bob": [None, 5]})
+    assert caught.value.line == 1
+    with pytest.raises(CandidateError, match="3 cells"):
+        from_wide({"ann": ["x", "y"], "bob": ["x", "y", "z"]})
+    with pytest.raises(CandidateError, match="holds an answer"):
+        from_wide({"ann": [None, ""]})
+    with pytest.raises(CandidateError, match="1 of 2 rows have no answer"):
+        from_wide({"ann": ["x", ""]})
+    with pytest.raises(CandidateError, match="no annotator or no row"):
+        from_wide({})
+
+
+# ---- counts -----------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3).filter(any), min_size=1, max_size=8))
+def test_counts(rows):
+    made = from_counts(rows, ["a", "b", "c"])
+    assert np.array_equal(made.candidates.mask, np.array(rows) > 0)
+    assert np.array_equal(made.answers.counts(len(rows), 3), rows)
+    assert len(made.answers) == np.sum(rows)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([[1, -1]], "row 0, column 1: -1 is no count"),
+        ([[1.0, 0.5]], "0.5 is no count"),
+        ([[1, float("nan")]], "nan is no count"),
+        ([1, 2], "shape"),
+        ([["a"]], "give numbers"),
+        ([[0, 0]], "all counts are 0"),
+        ([[1, 0], [0, 0]], "1 of 2 rows have no answer"),
+    ],
+)
+def test_bad_counts_are_refused(counts, message):
+    with pytest.raises(CandidateError, match=message):
+        from_counts(counts)
+
+
+# ---- annotations ------------------------------------------------------------------------------
+
+
+def small():
+    return from_answers(["a", "a", "b", "c"], ["ann", "bob", "ann", "bob"], ["x", "y", "y", "z"])
+
+
+def test_taking_rows_takes_their_answers():
+    part = small().take([2, 0])
+    assert part.ids == ("c", "a")
+    assert part.answers.of(0) == {"bob": [2]}
+    assert part.answers.of(1) == {"ann": [0], "bob": [1]}
+    with pytest.raises(CandidateError, match="taken twice"):
+        small().take([0, 0])
+
+
+def test_truth_by_name():
+    told = small().with_truth(["x", None, "x"])
+    assert told.candidates.truth.tolist() == [0, -1, 0]
+    assert "true label among the candidates: 50.00%" in told.describe()
+    with pytest.raises(CandidateError, match="row 1 has the true label 'w'"):
+        small().with_truth(["x", "w", "x"])
+    assert from_answers([0, 1], None, ["3", "4"]).with_truth(np.array([4, 4])).candidates.truth.tolist() == [
+        1,
+        1,
+    ]
+
+
+def test_truth_by_number_where_classes_have_names():
+    made = from_answers([0, 1], None, ["cat", "dog"])
+    assert made.with_truth([1, 1]).candidates.truth.tolist() == [1, 1]
+    with pytest.raises(CandidateError, match="row 1 has the true label '2'"):
+        made.with_truth([1, 2])
+
+
+def test_huge_numbers_survive_parquet(tmp_path):
+    made = from_answers([2**63 + 5, 1], None, [2**63 + 7, 3])
+    save_annotations(made, tmp_path / "x.parquet")
+    assert load_annotations(tmp_path / "x.parquet") == made
+
+
+def test_inconsistent_annotations_are_refused():
+    made = small()
+    with pytest.raises(CandidateError, match="1 ids were given for 3 rows"):
+        Annotations(made.candidates, ("a",))
+    with pytest.raises(CandidateError, match="stands for two rows"):
+        Annotations(made.candidates, ("a", "b", "a"))
+    with pytest.raises(CandidateError, match="about row 7"):
+        Annotations(made.candidates, None, Answers(np.array([7]), np.array([0]), np.array([0]), ("w",)))
+    with pytest.raises(CandidateError, match="worker 1; there are 1"):
+        Answers(np.array([0]), np.array([1]), np.array([0]), ("w",))
+
+
+def test_files_that_are_not_ours(tmp_path):
+    made = small()
+    with pytest.raises(DataError, match=r"\.npz or \.parquet"):
+        save_annotations(made, tmp_path / "x.csv")
+    with pytest.raises(DataError, match="no such file"):
+        load_annotations(tmp_path / "none.npz")
+    pd.DataFrame({"candidates": ["a"]}).to_csv(tmp_path / "x.npz")
+    with pytest.raises(DataError, match="not a file of candidates"):
+        load_annotations(tmp_path / "x.npz")
+    (tmp_path / "y.parquet").write_bytes(b"PAR1 nonsense")
+    with pytest.raises(DataError, match="not a readable Parquet file"):
+        load_annotations(tmp_path / "y.parquet")
+
+
+def test_plain_candidate_files_are_annotations_without_names(tmp_path):
+    save_candidates(small().candidates, tmp_path / "c.npz")
+    loaded = load_annotations(tmp_path / "c.npz")
+    assert loaded.ids is None
+    assert loaded.answers is None
+
+
+def test_numbers_stay_numbers_in_parquet(tmp_path):
+    made = from_wide(np.array([[3, 5], [5, 5]]), ids=[17, 4]).with_truth([3, None])
+    save_annotations(made, tmp_path / "x.parquet")
+    table = pd.DataFrame(__import__("polars").read_parquet(tmp_path / "x.parquet").to_dicts())
+    assert table["candidates"].tolist() == [[3, 5], [5]]
+    assert table["id"].tolist() == [17, 4]
+    assert load_annotations(tmp_path / "x.parquet") == made

@@ -1,0 +1,445 @@
+"""`import_file` and `oneof candidates import`: every format from a file, and what is said about bad ones."""
+
+import json
+import os
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oneof.cli import main
+from oneof.data import DataError
+from oneof.data.candidate_files import load_annotations
+from oneof.importing.files import FORMATS, import_file
+from oneof.importing.options import ImportOptions
+from tests.data.official import partial_label_table, write_mat
+
+pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")
+
+CROWD = "task,worker,label\na,ann,cat\na,bob,dog\nb,ann,dog\n"
+STUDIO = [
+    {
+        "id": 1,
+        "annotations": [
+            {
+                "completed_by": 3,
+                "result": [{"type": "choices", "from_name": "k", "value": {"choices": ["cat"]}}],
+            }
+        ],
+    }
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+def read(path, format, **options):
+    return import_file(path, format, ImportOptions(**options))
+
+
+# ---- every format -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet", "json"])
+def test_long_tables_of_every_kind(tmp_path, file, ending):
+    rows = [line.split(",") for line in CROWD.splitlines()]
+    records = [dict(zip(rows[0], row)) for row in rows[1:]]
+    path = tmp_path / f"answers.{ending}"
+    if ending == "parquet":
+        pl.DataFrame(records).write_parquet(path)
+    elif ending == "jsonl":
+        file(path.name, "\n".join(json.dumps(r) for r in records) + "\n\n")
+    elif ending == "json":
+        file(path.name, records)
+    else:
+        file(path.name, CROWD.replace(",", "\t") if ending == "tsv" else "\ufeff" + CROWD + "\n")
+    made = read(path, "crowd")
+    assert made.candidates.sets() == [["cat", "dog"], ["dog"]]
+    assert made.ids == ("a", "b")
+    assert made.answers.of(0) == {"ann": [0], "bob": [1]}
+    assert made.candidates.provenance["file"] == path.name
+    assert len(made.candidates.provenance["sha256"]) == 64
+
+
+def test_columns_are_guessed_or_named(file):
+    path = file("a.csv", "Item,Rater,Answer,when\nx,1,cat|dog,9\ny,2,dog,9\n")
+    assert read(path, "crowd").candidates.sets() == [["cat", "dog"], ["dog"]]
+    path = file("b.csv", "was,wer,was ist es\nx,1,cat\ny,2,dog\n")
+    made = read(path, "crowd", task="was", worker="wer", label="was ist es")
+    assert made.answers.workers == ("1", "2")
+    bare = file("c.csv", "x,1,cat\nx,2,dog\n")
+    made = read(bare, "crowd", header=False, task="0", worker="1", label="2")
+    assert made.answers.of(0) == {"1": [0], "2": [1]}
+    made = read(path, "crowd", task="was", label="was ist es")
+    assert not made.answers.named
+    assert "no column names the annotators" in made.describe()
+
+
+def test_ids_and_rows_and_classes_from_files(file):
+    path = file("a.csv", "task,label\n2,0\n0,1\n")
+    ids = file("ids.txt", "0\n1\n2\n")
+    names = file("names.json", ["cat", "dog"])
+    made = read(path, "crowd", ids=str(ids), missing="drop", classes=(str(names),))
+    assert made.candidates.sets() == [["dog"], ["cat"]]
+    assert made.ids == ("0", "2")
+    table = file("items.csv", "id,url\n2,x\n0,y\n")
+    assert read(path, "crowd", ids=str(table)).candidates.sets() == [["0"], ["1"]]
+    assert read(path, "crowd", n_rows=3, missing="all").ids is None
+    assert read(path, "crowd", classes=("cat", "dog")).candidates.classes == ("cat", "dog")
+    with pytest.raises(DataError, match=r"no file nowhere.txt with ids"):
+        read(path, "crowd", ids="nowhere.txt")
+
+
+def test_wide(file, tmp_path):
+    path = file("w.csv", "image,ann,bob,note\n1.png,cat,cat|dog,x\n2.png,,dog,y\n")
+    made = read(path, "wide", annotators=("ann", "bob"))
+    assert made.candidates.sets() == [["cat", "dog"], ["dog"]]
+    assert made.ids == ("1.png", "2.png")
+    frame = pl.DataFrame({"id": [5, 6], "ann": [["cat"], ["dog", "cat"]], "bob": [None, ["dog"]]})
+    frame.write_parquet(tmp_path / "w.parquet")
+    made = read(tmp_path / "w.parquet", "wide", rule="vaguest")
+    assert made.candidates.sets() == [["cat"], ["cat", "dog"]]
+    assert made.ids == (5, 6)
+    np.savez(tmp_path / "w.npz", labels=np.array([[0, 1], [1, -1]]), other=np.zeros(3))
+    assert read(tmp_path / "w.npz", "wide", array="labels").candidates.sets() == [[0, 1], [1]]
+    assert "annotators are the columns 'ann', 'bob'" in made.describe()
+    with pytest.raises(DataError, match=r"which array \(--array\)\? It has 'labels', 'other'"):
+        read(tmp_path / "w.npz", "wide")
+    with pytest.raises(DataError, match='no column "cyd"'):
+        read(path, "wide", annotators=("cyd",))
+
+
+def test_label_studio_and_records(file):
+    assert read(file("s.json", STUDIO), "label-studio").candidates.sets() == [["cat"]]
+    lines = [{"id": 1, "labels": ["cat", "dog"]}, {"id": 2, "labels": ["a|b"]}]
+    made = read(file("r.jsonl", "\n".join(map(json.dumps, lines))), "records")
+    assert made.candidates.sets() == [["cat", "dog"], ["a|b"]]
+    assert made.ids == (1, 2)
+    made = read(file("r.csv", "name,labels\nx,cat|dog\ny,cat\n"), "records")
+    assert made.candidates.sets() == [["cat", "dog"], ["cat"]]
+
+
+def test_scores_counts_sets(file, tmp_path):
+    path = file("s.csv", "id,cat,dog\nx,0.9,0.1\ny,0.5,0.5\n")
+    made = read(path, "scores", threshold=0.3)
+    assert made.candidates.sets() == [["cat"], ["cat", "dog"]]
+    assert made.ids == ("x", "y")
+    np.save(tmp_path / "s.npy", np.array([[1.0, 0.0], [0.2, 0.8]], dtype=np.float16))
+    assert read(tmp_path / "s.npy", "scores", top_p=0.9, classes=("cat", "dog")).candidates.sets() == [
+        ["cat"],
+        ["cat", "dog"],
+    ]
+    np.savez(tmp_path / "s.npz", scores=np.eye(2), classes=np.array(["cat", "dog"]))
+    assert read(tmp_path / "s.npz", "scores", top_k=1).candidates.sets() == [["cat"], ["dog"]]
+    path = file("c.csv", "3,0\n1,2\n")
+    assert read(path, "counts", header=False).candidates.sets() == [[0], [0, 1]]
+    assert read(path, "counts", header=False, rule="share", at_least=0.5).candidates.sets() == [[0], [1]]
+    assert read(file("i.csv", "id,cat,dog\nx,1,0\ny,0,2\n"), "counts").ids == ("x", "y")
+    path = file("p.csv", "cat,dog\n1,1\n0,1\n")
+    assert read(path, "sets", level=0.9).candidates.provenance["settings"] == {"level": 0.9}
+    with pytest.raises(DataError, match="needs --level"):
+        read(path, "sets")
+
+
+def test_complementary_and_taxonomy(file):
+    path = file("n.csv", "id,label\nx,cat\ny,dog|cow\n")
+    made = read(path, "complementary", classes=("cat", "dog", "cow"))
+    assert made.candidates.sets() == [["dog", "cow"], ["cat"]]
+    assert not made.candidates.truth_may_be_outside
+    noisy = read(path, "complementary", classes=("cat", "dog", "cow"), truth_inside=False)
+    assert noisy.candidates.truth_may_be_outside
+    tree = file("tree.csv", "parent,child\n,animal\nanimal,bird\nbird,robin\nbird,owl\nanimal,cat\n")
+    path = file("t.csv", "id,label\nx,bird\ny,cat\n")
+    assert read(path, "taxonomy", taxonomy=tree).candidates.sets() == [["owl", "robin"], ["cat"]]
+    crowd = file("a.csv", "task,worker,label\n0,ann,bird\n0,bob,cat\n1,ann,owl\n")
+    made = read(crowd, "crowd", taxonomy=tree, rule="vaguest")
+    assert made.candidates.sets() == [["owl", "robin"], ["owl"]]
+    with pytest.raises(DataError, match=r"line 3, row 1, column .*'brid'.*Did you mean 'bird'"):
+        read(file("b.csv", "task,label\n0,bird\n1,brid\n"), "crowd", taxonomy=tree)
+    with pytest.raises(DataError, match="needs --taxonomy"):
+        read(path, "taxonomy")
+
+
+def test_mat(tmp_path):
+    x, mask, truth = partial_label_table(20, 3, 5)
+    made = read(write_mat(tmp_path / "a.mat", x, mask, truth), "mat")
+    assert np.array_equal(made.candidates.mask, mask)
+    assert np.array_equal(made.candidates.truth, truth)
+    assert made.candidates.provenance["format"] == "mat"
+    assert not made.candidates.truth_may_be_outside
+    unknown = read(write_mat(tmp_path / "b.mat", x, mask, truth, target=None), "mat")
+    assert unknown.candidates.truth_may_be_outside
+
+
+# ---- bad files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "format", "message"),
+    [
+        ("a.csv", "", "crowd", "is empty"),
+        ("a.csv", "task,worker,label\n", "crowd", "header but no rows"),
+        ("a.csv", "a,b\n1,2\n", "crowd", "which column holds the task.*columns 'a', 'b'.*--task"),
+        ("a.csv", "task,b\n1,2\n", "crowd", "which column holds the label"),
+        ("a.csv", "task;worker;label\n1;2;3\n", "crowd", "separated by commas"),
+        ("a.csv", "task,task,label\n1,2,3\n", "crowd", 'line 1: two columns are called "task"'),
+        ("a.csv", "task,worker,label\n1,2\n", "crowd", "line 2: there are 2 cells, the header has 3"),
+        (
+            "a.csv",
+            'task,label\n\n0,cat\n"1\n",\n',
+            "crowd",
+            r'line 4, row 1, column "label": the label is empty',
+        ),
+        ("a.csv", "task,label\n0,cat\n,dog\n", "crowd", 'line 3, row 1, column "task"'),
+        ("a.csv", "task,label\n0,cat\n1,['a' 'b']\n", "crowd", "line 3, row 1.*looks like a list"),
+        (
+            "a.csv",
+            b"task,worker,label\n0,1,cat\n1,2,caf\xe9\n",
+            "crowd",
+            r"line 3, column 3: b'\\xe9' is not UTF-8",
+        ),
+        ("a.csv", "task,label\n0,cat\n".encode("utf-16"), "crowd", "line 1.*not UTF-8"),
+        ("a.csv", 'task,label\n0,"cat\n', "crowd", "line 2: not a readable table"),
+        ("a.txt", "x", "crowd", r"ends in '.txt'; a table is one of .csv"),
+        ("a.parquet", b"PAR1", "crowd", "not a readable Parquet"),
+        ("a.jsonl", '{"task": 1, "label": "a"}\n{"task": 2,\n', "crowd", "line 2: not JSON"),
+        ("a.jsonl", "[1]\n", "crowd", "line 1: .* is no JSON object"),
+        ("a.jsonl", "\n", "crowd", "has no records"),
+        ("a.jsonl", b'{"task": "\xff"}', "crowd", "line 1: .*not UTF-8"),
+        ("a.jsonl", '{"task": 1, "label": "a"}\n\n{"task": 2}\n', "crowd", r'line 3, row 1, column "label"'),
+        ("a.jsonl", '{"task": 1, "label": "a"}\n{"task": 2, "label": 2}\n', "crowd", "line 2.*is a number"),
+        ("a.jsonl", '{"id": 1, "labels": ["a"]}\n{"id": 1, "labels": ["b"]}\n', "records", "two rows"),
+        ("a.json", "{", "label-studio", "not JSON"),
+        ("a.json", b'["\xff"]', "label-studio", "line 1: .*not UTF-8"),
+        ("a.json", "{}", "label-studio", "list of tasks"),
+        (
+            "a.csv",
+            "cat,dog\n1,x\n",
+            "scores",
+            r'line 2, row 0, column "dog": the cell is \'x\', not a number',
+        ),
+        ("a.csv", "cat,dog\n1,\n", "scores", 'line 2, row 0, column "dog": the cell is empty'),
+        ("a.csv", "cat,dog\n1,nan\n", "scores", "line 2, row 0, column 'dog': nan is not a finite"),
+        ("a.csv", "cat,dog\n1,2\n0,-1\n", "counts", r"line 3, row 1, column 1: -1.0 is no count"),
+        ("a.npy", b"\x93NUMPY nonsense", "scores", "not a readable array"),
+        ("a.mat", b"nonsense", "mat", "not a readable MATLAB file"),
+        ("a.csv", "id,ann,bob\n1,cat,dog\n2,,\n", "wide", "1 of 2 rows have no answer"),
+        ("a.csv", "id,label\n1,cat\n2,\n", "complementary", "1 of 2 rows have no answer"),
+    ],
+)
+def test_bad_files_say_what_and_where(file, tmp_path, name, content, format, message, capsys):
+    path = file(name, content)
+    options = {"threshold": 0.1} if format == "scores" else {}
+    with pytest.raises(DataError, match=f"(?s){message}"):
+        read(path, format, **options)
+    out = tmp_path / "out.npz"
+    extra = ["--threshold", "0.1"] if format == "scores" else []
+    with pytest.raises(SystemExit) as end:
+        main(["candidates", "import", str(path), "--format", format, "--out", str(out), *extra])
+    assert end.value.code == 1
+    assert not out.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [name]
+    assert capsys.readouterr().err.startswith("oneof: ")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["cat", "dog", "", "1"]),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["id", "task", "worker", "label", "labels", "annotations", "result", "type"]),
+            inside,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+CELLS = st.sampled_from(
+    ["task", "label", "id", "cat", "cat|dog", "[", "0.5", "nan", "-1", "", '"', "é", "\x00"]
+)
+TEXT = st.lists(st.lists(CELLS, max_size=4).map(",".join), max_size=4).map("\n".join)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(sorted(FORMATS)),
+    st.one_of(
+        st.tuples(st.just("csv"), TEXT.map(str.encode)),
+        st.tuples(st.just("json"), JSON.map(lambda value: json.dumps(value).encode())),
+        st.tuples(
+            st.just("jsonl"), st.lists(JSON, max_size=3).map(lambda v: "\n".join(map(json.dumps, v)).encode())
+        ),
+        st.tuples(
+            st.sampled_from(["csv", "jsonl", "json", "npz", "npy", "parquet", "mat"]), st.binary(max_size=60)
+        ),
+    ),
+)
+def test_whatever_the_file_holds_the_answer_is_a_result_or_a_message(tmp_path_factory, format, content):
+    ending, data = content
+    path = tmp_path_factory.mktemp("fuzz") / f"a.{ending}"
+    path.write_bytes(data)
+    options = {"scores": {"top_k": 1}, "sets": {"level": 0.9}}.get(format, {})
+    try:
+        made = read(path, format, **options)
+    except DataError:
+        return
+    assert made.candidates.mask.any(axis=1).all()
+    made.describe()
+
+
+def test_pickles_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="without pickles"):
+        read(tmp_path / "a.npy", "scores", top_k=1)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_options_of_other_formats_are_refused(file, format):
+    taken = FORMATS[format][1]
+    for name, value in {"top_k": 2, "control": "x", "n_rows": 3, "level": 0.5, "skip_empty": True}.items():
+        if name not in taken:
+            with pytest.raises(
+                DataError, match=f"--{name.replace('_', '-')} has no meaning for the format {format}"
+            ):
+                read(file("a.csv", CROWD), format, **{name: value})
+
+
+def test_unknown_things(file, tmp_path):
+    with pytest.raises(DataError, match="no format 'crowds'"):
+        read(file("a.csv", CROWD), "crowds")
+    with pytest.raises(DataError, match="there is no file"):
+        read(tmp_path / "none.csv", "crowd")
+
+
+# ---- the command ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_the_command_writes_one_file(file, tmp_path, capsys, ending):
+    path, out = file("a.csv", CROWD), tmp_path / f"sets.{ending}"
+    truth = file("truth.txt", "cat\ndog\n")
+    arguments = [str(path), "--format", "crowd", "--rule", "share", "--at-least", "0.5", "--out", str(out)]
+    with pytest.raises(SystemExit) as end:
+        main(["candidates", "import", *arguments, "--truth", str(truth)])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert "a.csv, format crowd, rule share (at_least 0.5)" in text
+    assert "true label among the candidates: 100.00%" in text
+    assert "may be missing" in text
+    made = load_annotations(out)
+    assert made.candidates.sets() == [["cat", "dog"], ["dog"]]
+    assert made.answers.workers == ("ann", "bob")
+    with pytest.raises(SystemExit) as end:
+        main(["candidates", "describe", str(out), "--no-plots"])
+    assert end.value.code == 0
+
+
+def test_the_command_as_json(file, tmp_path, capsys):
+    path, out = file("a.jsonl", '{"labels": ["a", "b"]}\n{"labels": ["b"]}\n'), str(tmp_path / "x.npz")
+    with pytest.raises(SystemExit):
+        main(["candidates", "import", str(path), "--format", "jsonl", "--out", out, "--json"])
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["mean_size"] == 1.5
+    assert facts["provenance"]["rule"] == "union"
+
+
+def test_the_command_refuses_a_wrong_place_before_reading(file, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["candidates", "import", "none.csv", "--format", "crowd", "--out", str(tmp_path / "x.csv")])
+    assert end.value.code == 1
+    assert "must end in .npz or .parquet" in capsys.readouterr().err
+
+
+def test_the_command_does_not_replace_its_input(tmp_path, capsys):
+    path = tmp_path / "scores.npz"
+    np.savez(path, scores=np.eye(2))
+    with pytest.raises(SystemExit) as end:
+        main(["candidates", "import", str(path), "--format", "scores", "--top-k", "1", "--out", str(path)])
+    assert end.value.code == 1
+    assert "would replace the file" in capsys.readouterr().err
+    assert np.load(path).files == ["scores"]
+
+
+def test_a_million_lines(tmp_path):
+    rng = np.random.default_rng(0)
+    n, path = 1_000_000, tmp_path / "million.csv"
+    task, worker, label = (rng.integers(k, size=n) for k in (150_000, 2_000, 12))
+    with open(path, "w") as out:
+        out.write("task,worker,label\n")
+        out.writelines(f"{t},w{w},c{k}\n" for t, w, k in zip(task, worker, label))
+    made = read(path, "crowd", n_rows=150_000, missing="drop")
+    repeated = n - len(np.unique((task * 2_000 + worker) * 12 + label))
+    assert len(made.answers) == n - repeated
+    assert np.array_equal(made.ids, np.unique(task))
+    i = 77
+    mine = task == made.ids[i]
+    assert made.candidates.sets()[i] == sorted({f"c{k}" for k in label[mine]})
+
+
+# ---- real data --------------------------------------------------------------------------------
+
+
+def crowd_file(name):
+    folder = os.environ.get("ONEOF_DATA")
+    path = folder and os.path.join(folder, "crowd", name)
+    if not path or not os.path.exists(path):
+        pytest.skip(f"set ONEOF_DATA to a folder with crowd/{name}")
+    return path
+
+
+def figures(made):
+    c = made.candidates
+    inside = c.mask[np.arange(len(c)), c.truth].mean() if c.truth is not None else None
+    return round(float(c.sizes.mean()), 2), inside and round(float(inside), 4)
+
+
+def test_labelme_has_the_stated_figures(tmp_path):
+    with np.load(crowd_file("labelme_features.npz")) as stored:
+        np.save(tmp_path / "truth.npy", stored["y_train"])
+    answers = crowd_file("labelme_answers.csv")
+    made = read(answers, "crowd", n_rows=1000, truth=str(tmp_path / "truth.npy"))
+    assert len(made.answers) == 2547
+    assert len(made.answers.workers) == 59
+    assert made.candidates.sizes.mean() == pytest.approx(1.365)
+    assert figures(made)[1] == 0.889
+
+
+def test_cifar10n_has_the_stated_figures(tmp_path):
+    path = crowd_file("cifar10n.npz")
+    with np.load(path) as stored:
+        np.save(tmp_path / "truth.npy", stored["clean"])
+    made = read(path, "wide", array="labels", truth=str(tmp_path / "truth.npy"))
+    mean, inside = figures(made)
+    assert (mean, round(inside, 3)) == (1.46, 0.979)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "data_set", "mean", "inside"),
+    [
+        ("cifar10h_counts.npy", {}, "cifar10", 1.94, 0.9996),
+        ("fmh_counts.csv", {"header": False}, "fmnist", 5.30, 0.999),
+    ],
+)
+def test_count_matrices_have_the_stated_figures(tmp_path, name, options, data_set, mean, inside):
+    from oneof.data import MissingDataError, load
+
+    made = read(crowd_file(name), "counts", **options)
+    assert figures(made)[0] == mean
+    try:
+        truth = load(data_set).y_test
+    except MissingDataError:
+        pytest.skip(f"set ONEOF_DATA to a folder with {data_set}")
+    found = figures(made.with_truth(truth))[1]
+    assert found == pytest.approx(inside, abs=5e-5 if inside > 0.9995 else 5e-4)

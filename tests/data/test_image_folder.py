@@ -1,0 +1,51 @@
+"""Folders of images as rows: order, names, sizes, and what is no image."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from oneof.data.errors import DataError
+from oneof.data.images import find_images, read_folder
+
+
+def paint(path, colour, size=(8, 6)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    paint(tmp_path / "b.png", (255, 0, 0))
+    paint(tmp_path / "a" / "z.jpg", (0, 0, 255), size=(40, 20))
+    paint(tmp_path / "a" / "c.PNG", (0, 255, 0), size=(3, 3))
+    paint(tmp_path / ".hidden" / "x.png", (9, 9, 9))
+    (tmp_path / "notes.txt").write_text("no image")
+    return tmp_path
+
+
+def test_images_of_any_size_become_rows_named_by_their_path(folder):
+    read = read_folder(folder, 16)
+    assert read.ids == ("a/c.PNG", "a/z.jpg", "b.png")
+    assert read.images.shape == (3, 3, 16, 16)
+    assert read.images.dtype == np.uint8
+    np.testing.assert_allclose(read.images.mean(axis=(2, 3)), 255 * np.eye(3)[[1, 2, 0]], atol=3)
+
+
+def test_some_of_the_files_in_an_order_of_their_own(folder):
+    files = find_images(folder)
+    read = read_folder(folder, 4, (files[2], files[0]))
+    assert read.ids == ("b.png", "a/c.PNG")
+    assert len(read.images) == 2
+
+
+def test_errors_name_the_folder_or_the_file(folder, tmp_path):
+    with pytest.raises(DataError, match="no such folder"):
+        find_images(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no images in it"):
+        find_images(tmp_path / "empty")
+    with pytest.raises(DataError, match="0 pixels wide"):
+        read_folder(folder, 0)
+    (folder / "broken.png").write_bytes(b"\x89PNG not really")
+    with pytest.raises(DataError, match=r"broken\.png: not a readable image"):
+        read_folder(folder, 8)

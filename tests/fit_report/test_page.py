@@ -1,0 +1,165 @@
+"""The page: self-contained, escaped, honest about what is not known."""
+
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from oneof.fit_report import fit_facts, write_fit_report
+from oneof.fit_report.figures import confidence_histogram, count_ticks, curve, nice_top, size_bars
+from oneof.fit_report.page import draw, render
+from oneof.fit_report.words import summary
+from oneof.review.ranking import Doubt
+from tests.fit_report.test_facts import outcome
+
+EVIL = "<script>alert('x')</script>"
+VOID = {"meta", "img", "br", "line", "rect", "polyline", "circle"}
+
+
+class Checker(HTMLParser):
+    """Tags are closed in order; remembers tags and what they point to."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.links, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href", "xlink:href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read(html):
+    checker = Checker()
+    checker.feed(html)
+    assert checker.open == []
+    return checker
+
+
+def test_the_page_is_one_file_without_scripts(tmp_path):
+    made = outcome(trusted=np.arange(40) % 4 == 1, choice="Method: proden.", settings={"seed": "0"})
+    facts = write_fit_report(tmp_path / "report.html", made)
+    html = (tmp_path / "report.html").read_text()
+    page = read(html)
+    assert "script" not in page.tags
+    assert page.links == []
+    assert not re.search(r"url\(|@import|https?://", html)
+    assert page.tags.count("svg") == 6
+    text = " ".join(page.text)
+    assert f"{facts.accuracy.value:.1%}" in text
+    assert "Method: proden." in text
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_everything_a_user_named_is_escaped():
+    made = outcome(
+        classes=[EVIL, 'b"', "<c>", "d&"],
+        ids=tuple(f"{EVIL}{i}" for i in range(40)),
+        choice=EVIL,
+        clean=EVIL,
+        notes=[EVIL],
+        settings={EVIL: EVIL, "curve": EVIL},
+        review=[Doubt(0, 0.9, (EVIL,)), Doubt(3, 0.5, ())],
+        n_doubtful=2,
+    )
+    made.title = EVIL
+    html = render(made, fit_facts(made))
+    assert "<script" not in html
+    assert "<c>" not in html
+    page = read(html)
+    assert EVIL in " ".join(page.text)
+
+
+def test_without_checked_rows_the_page_says_so():
+    made = outcome(checked=False, clean="12 trusted labels were given and all were learned from.")
+    html = render(made, fit_facts(made))
+    assert "The accuracy is not known." in html
+    assert "12 trusted labels were given and all were learned from." in html
+    assert "Reliability" not in html
+    assert read(html).tags.count("svg") == 5
+
+
+def test_the_list_shows_candidates_and_what_lies_outside():
+    made = outcome(review=[Doubt(row, 0.7, ("Because.",)) for row in range(40)], n_doubtful=40)
+    html = render(made, fit_facts(made))
+    assert html.count("Because.") == 40
+    outside = sum(not made.candidates.mask[i, made.probabilities[i].argmax()] for i in range(40))
+    assert html.count("no candidate: ") == outside
+
+
+def test_pictures_of_rows_are_inside_the_page():
+    made = outcome(review=[Doubt(3, 0.7, ("Because.",))], thumbnails={3: "data:image/png;base64,AAAA"})
+    assert read(render(made, fit_facts(made))).links == ["data:image/png;base64,AAAA"]
+
+
+def test_one_epoch_many_classes_and_rows_without_doubt():
+    made = outcome(n=12, c=4)
+    made.history = [{"epoch": 0, "loss": 0.0}]
+    mask = np.eye(60, dtype=bool)[np.arange(12)]
+    made.candidates = type(made.candidates).from_mask(mask)
+    made.probabilities = made.transduction = mask.astype(float)
+    made.checked = None
+    facts = fit_facts(made)
+    html = render(made, facts)
+    assert "The 30 classes with the most rows, of 60" in html
+    assert facts.pairs == []
+    assert "nan" not in html.lower().replace("finance", "")
+
+
+def test_summary_is_plain_and_complete():
+    made = outcome(n_doubtful=7)
+    lines = summary(made, fit_facts(made))
+    text = " ".join(lines)
+    assert "40 rows with 4 classes" in text
+    assert "30 rows with a trusted label that it never saw" in text
+    assert "calibration error" in text
+    assert "7 rows are worth a second look" in text
+
+
+# ---- figures ----------------------------------------------------------------------------------
+
+
+def test_figures_are_well_formed_and_within_their_frame():
+    made = outcome()
+    for svg in draw(made, fit_facts(made)).values():
+        root = ElementTree.fromstring(svg)
+        _, _, width, height = map(float, root.attrib["viewBox"].split())
+        for rect in root.iter("rect"):
+            x, y = float(rect.attrib["x"]), float(rect.attrib["y"])
+            assert 0 <= x <= x + float(rect.attrib["width"]) <= width
+            assert 0 <= y <= y + float(rect.attrib["height"]) <= height
+        assert root.attrib["aria-label"]
+
+
+def test_bars_count_every_row():
+    svg = confidence_histogram(np.array([0.0, 0.5, 0.5, 1.0]), "x")
+    assert svg.count("<rect") == 3
+    assert "50% to 55%: 2 rows" in svg
+    svg = size_bars({1: 3, 20: 2, 30: 1}, {0: 1, 1: 5}, 0.05)
+    assert "15+" in svg
+    assert "15 given: 3" in svg
+
+
+def test_curves_skip_gaps():
+    assert "0.5 to 0.25" in curve([0.5, None, 0.25], "loss")
+    assert "<circle" in curve([0.5], "loss")
+
+
+@pytest.mark.parametrize(
+    ("value", "top"), [(0, 1), (1, 1), (7, 8), (11, 15), (99, 100), (1234, 1500), (0.3, 0.3)]
+)
+def test_axes_end_at_round_numbers(value, top):
+    assert nice_top(value) == pytest.approx(top)
+    ticks = [tick for tick, _ in count_ticks(nice_top(value))]
+    assert ticks[0] == 0
+    assert ticks[-1] == pytest.approx(nice_top(value))

@@ -1,0 +1,199 @@
+"""Trusted labels from columns, files, reviews and further rows, and which of them are kept aside."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oneof.candidates import Candidates
+from oneof.data.errors import DataError
+from oneof.fitting.clean import CleanLabels, clean_inputs, read_clean
+from oneof.fitting.division import divide
+from oneof.fitting.training_data import TrainingData
+from oneof.tables import Table, read_table
+
+SETS = [["cat", "dog"], ["dog"], ["bird", "cat"], ["bird", "dog"]]
+CLASSES = ["bird", "cat", "dog"]
+
+
+def rows(tmp_path, ids=("p", "q", "r", "s"), **columns):
+    table = Table(tmp_path / "t.csv", {"size": [0.1, 0.2, 0.3, 0.5], **columns})
+    return TrainingData("t.csv", Candidates.from_sets(SETS), table, ids=ids)
+
+
+def names(clean):
+    return [None if k < 0 else CLASSES[k] for k in clean.columns]
+
+
+def test_a_column(tmp_path):
+    clean = read_clean("gold", rows(tmp_path, gold=["cat", "", None, "cat"]))
+    assert names(clean) == ["cat", None, None, "cat"]
+    assert "1 trusted labels of gold are not among the candidates" in clean.notes[0]
+    assert "row s, cat" in clean.notes[0]
+    with pytest.raises(ValueError, match=r"clean\[1\] = 'cow' is not one of the classes"):
+        read_clean("gold", rows(tmp_path, gold=["cat", "cow", None, None]))
+    with pytest.raises(DataError, match="every entry is missing"):
+        read_clean("gold", rows(tmp_path, gold=["", "", None, None]))
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz", "jsonl"])
+@pytest.mark.parametrize("key", ["id", "row"])
+def test_files_by_id_and_by_row(tmp_path, kind, key):
+    path = tmp_path / f"gold.{kind}"
+    keys = ["r", "p"] if key == "id" else [2, 0]
+    if kind == "csv":
+        path.write_text(f"{key},label\n{keys[0]},bird\n{keys[1]},dog\n")
+    elif kind == "npz":
+        np.savez(path, **{key: np.array(keys), "label": np.array(["bird", "dog"])})
+    else:
+        path.write_text(
+            "".join(json.dumps({key: k, "label": v}) + "\n" for k, v in zip(keys, ["bird", "dog"]))
+        )
+    assert names(read_clean(str(path), rows(tmp_path))) == ["dog", None, "bird", None]
+
+
+def test_numbers_as_ids_however_they_are_written(tmp_path):
+    (tmp_path / "gold.csv").write_text("number,label\n12,bird\n7,dog\n")
+    clean = read_clean(str(tmp_path / "gold.csv"), rows(tmp_path, ids=("7", "12", "3", "4")), "number")
+    assert names(clean) == ["dog", "bird", None, None]
+
+
+def test_decisions_of_a_review(tmp_path):
+    lines = [
+        {"row": 0, "id": "p", "label": "cat", "action": "decide", "time": "x"},
+        {"row": 9, "id": "q", "label": "dog", "action": "decide", "time": "x"},
+        {"row": 0, "id": "p", "label": "dog", "action": "decide", "time": "x"},
+        {"row": 3, "id": "s", "label": None, "action": "skip", "time": "x"},
+        {"row": 1, "id": "q", "label": None, "action": "undo", "time": "x"},
+    ]
+    path = tmp_path / "decisions.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + '\n{"row": 2, "la')
+    assert names(read_clean(str(path), rows(tmp_path))) == ["dog", None, None, None]
+
+
+def test_decisions_without_ids_belong_to_their_candidate_sets(tmp_path):
+    data, path = rows(tmp_path, ids=None), tmp_path / "decisions.jsonl"
+    line = {"row": 0, "id": None, "label": "cat", "action": "decide", "data": data.candidates.hash}
+    path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "row": 1, "data": "other"}) + "\n")
+    clean = read_clean(str(path), data)
+    assert names(clean) == ["cat", None, None, None]
+    assert "1 decisions are about other data" in clean.notes[0]
+    path.write_text(json.dumps({**line, "data": "other"}) + "\n")
+    with pytest.raises(DataError, match=r"all 1 decisions are about other candidate sets"):
+        read_clean(str(path), data)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,label\nx,cat\n", r"1 ids are no training rows: 'x'"),
+        ("row,label\n4,cat\n", r"1 row numbers are no training rows: '4'.*\n.*0 to 3"),
+        ("row,label\n-1,cat\n", "'-1'"),
+        ("id,label\np,cat\np,dog\n", "two labels for 'p': 'cat' and 'dog'"),
+        ("id,label\np,cow\n", "'cow' is not one of the classes"),
+        ("id,colour,weight\np,red,3\n", "no column with trusted labels"),
+        ("id,label\np,\n", "every entry is missing"),
+        ("label\ncat\n", "has 1 labels, but there are 4 training rows"),
+    ],
+)
+def test_wrong_files(tmp_path, content, message):
+    path = tmp_path / "gold.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_clean(str(path), rows(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"id": "p", "label": "cat"}\nnonsense\n{}\n', "line 2: nonsense is no JSON object"),
+        ('{"id": "p"}\n', 'line 1: .* has no "label"'),
+        ('{"label": "cat"}\n', 'neither "id" nor "row"'),
+        ('[1]\n{"id": "p", "label": "cat"}\n', "line 1"),
+        ('{"id": "zz", "label": "cat"}\n', "'zz'"),
+    ],
+)
+def test_wrong_lines(tmp_path, content, message):
+    path = tmp_path / "gold.jsonl"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_clean(str(path), rows(tmp_path))
+
+
+def test_ids_in_the_file_but_not_in_the_table(tmp_path):
+    (tmp_path / "gold.csv").write_text("id,label\np,cat\n")
+    with pytest.raises(DataError, match=r"names rows by id .*\n.*--id COLUMN"):
+        read_clean(str(tmp_path / "gold.csv"), rows(tmp_path, ids=None))
+    with pytest.raises(DataError, match=r"--clean gone.csv: there is no column of .*t.csv and no file"):
+        read_clean("gone.csv", rows(tmp_path))
+
+
+def test_one_label_per_row(tmp_path):
+    np.savez(tmp_path / "gold.npz", label=np.array([1, -1, 0, -1]))
+    data = TrainingData("x", Candidates.from_mask(np.ones((4, 2), dtype=bool) & [[1, 0]] * 4))
+    assert read_clean(str(tmp_path / "gold.npz"), data).columns.tolist() == [1, -1, 0, -1]
+
+
+def test_further_rows_bring_their_features(tmp_path):
+    (tmp_path / "gold.csv").write_text("colour,size,label\nred,3.5,cat\nblue,4.5,dog\n")
+    data = rows(tmp_path)
+    clean = read_clean(str(tmp_path / "gold.csv"), data)
+    _, encoder = data.inputs(np.arange(4))
+    np.testing.assert_array_equal(clean_inputs(clean, encoder), [[3.5], [4.5]])
+    assert names(clean) == ["cat", "dog"]
+    np.savez(tmp_path / "more.npz", X_valid=np.ones((2, 3)), y=np.array(["cat", "dog"]))
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    data = TrainingData("x", Candidates.from_sets(SETS), read_table(tmp_path / "x.npy"))
+    clean = read_clean(str(tmp_path / "more.npz"), data)
+    assert clean_inputs(clean, data.inputs(np.arange(4))[1]).shape == (2, 3)
+
+
+# ---- which are learned from -------------------------------------------------------------------
+
+
+@given(st.integers(1, 300), st.floats(0, 0.9), st.integers(0, 5))
+def test_rows_kept_aside_are_enough_or_none(n, share, seed):
+    columns = np.full(n + 10, -1)
+    columns[5 : n + 5] = np.arange(n) % 3
+    clean = CleanLabels(columns)
+    aside = clean.kept_aside(share, seed)
+    assert set(aside) <= set(clean.rows)
+    assert len(aside) == 0 or len(aside) >= 15  # 20 up to the rounding of three classes
+    if n * share < 20:
+        assert len(aside) == 0
+
+
+def test_nothing_kept_aside_is_learned_from():
+    n = 200
+    data = TrainingData("x", Candidates.from_mask(np.eye(2, dtype=bool)[np.arange(n) % 2], ["a", "b"]))
+    columns = np.where(np.arange(n) < 150, np.arange(n) % 2, -1)
+    division = divide(data, CleanLabels(columns), learns=True, share=0.2, seed=0)
+    assert len(division.aside) == 30
+    assert not set(division.aside) & set(division.rows)
+    assert not set(division.aside) & set(division.encoder_rows)
+    given_labels = division.clean_argument(np.array(["a", "b"], dtype=object), None)
+    assert len(given_labels) == len(division.rows) == 170
+    assert sum(v is not None for v in given_labels) == 120
+    assert division.left_out() == {i: i % 2 for i in division.aside.tolist()}
+    assert division.trusted(n).sum() == 150
+    # a method that learns from no clean row: all of them are checked, and leave training as clean rows
+    division = divide(data, CleanLabels(columns), learns=False, share=0.2, seed=0)
+    assert len(division.aside) == 150
+    assert len(division.rows) == n
+    assert len(division.encoder_rows) == 50
+    assert "all are checked" in division.sentence()
+    assert "too few" in divide(data, CleanLabels(columns), learns=True, share=0.1, seed=0).sentence()
+
+
+def test_further_rows_are_divided_as_well(tmp_path):
+    data = TrainingData("x", Candidates.from_mask(np.eye(3, dtype=bool)[np.arange(9) % 3]))
+    clean = CleanLabels(np.arange(120) % 3, further=Table(tmp_path / "f.csv", {"x": list(range(120))}))
+    division = divide(data, clean, learns=True, share=0.2, seed=0)
+    x, labels = division.clean_argument(np.array(["a", "b", "c"], dtype=object), np.arange(120.0)[:, None])
+    assert len(x) == len(labels) == 96
+    assert not set(x[:, 0].astype(int)) & set(division.aside.tolist())
+    assert len(division.rows) == 9
+    assert division.left_out() == {}
+    assert not division.trusted(9).any()

@@ -1,0 +1,175 @@
+"""`oneof fit` on the kinds of data people have, from files to a folder with a report."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import oneof
+from oneof.candidates import Candidates
+from oneof.candidates.annotations import Annotations
+from oneof.cli import main
+from oneof.data.candidate_files import save_annotations
+from oneof.review import ReviewData
+from tests.test_inputs import problem
+
+N = 240
+X, Y, MASK = problem(N)
+NAMES = np.array(["ant", "bee", "<script>cow"])
+QUICK = ["--epochs", "4", "--device", "cpu"]
+
+
+@pytest.fixture
+def fit(capsys, tmp_path, monkeypatch):
+    """Runs `oneof fit` in a folder of its own; gives its exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["fit", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return end.value.code, out, err
+
+    return run
+
+
+def write_table(path, sets=True):
+    """Numbers with gaps, a text column that helps, an id, free text."""
+    rng = np.random.default_rng(0)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "a", "b", "kind", "note", *(["labels"] if sets else [])])
+        for i in range(N):
+            b = "" if rng.random() < 0.2 else X[i, 1]
+            row = [f"r{i}", X[i, 0], b, "xyz"[Y[i]], f"note number {i}"]
+            writer.writerow([*row, *(["|".join(NAMES[MASK[i]])] if sets else [])])
+
+
+def write_clean(path, n):
+    path.write_text("name,label\n" + "".join(f"r{i},{NAMES[Y[i]]}\n" for i in range(n)))
+
+
+def labels(folder):
+    with open(folder / "labels.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_mixed_table_with_clean_labels(fit, tmp_path):
+    write_table(tmp_path / "t.csv")
+    write_clean(tmp_path / "gold.csv", 120)
+    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *QUICK)
+    assert code == 0, err
+    assert "2 numeric and 1 categorical columns, 1 with missing values: 6 features: a, b, kind" in out
+    assert 'left out: column "note" has a different text in every row' in out
+    assert "120 trusted labels were given: 96 were learned from, 24 kept aside." in out
+    assert "Method: proden with the clean rows in its loss (weight 1): in our records" in out
+    assert "estimate: 216 training rows" in out
+    assert "accuracy on rows that nothing was learned from: " in out
+    assert "24 rows)" in out
+    model = oneof.load(tmp_path / "model")
+    assert model.encoder_.column_names == ["a", "b", "kind"]
+    assert model.transduction_.shape == (N, 3)
+    assert model.calibration_scores_
+    rows = labels(tmp_path / "model")
+    assert [row["id"] for row in rows] == [f"r{i}" for i in range(N)]
+    assert all(row["label"] == NAMES[k] for row, k in zip(rows[:120], Y))
+    review = ReviewData.load(tmp_path / "model")
+    assert review.ids == tuple(f"r{i}" for i in range(N))
+    assert review.trusted.sum() == 120
+    assert list(review.features) == ["note", "a", "b", "kind"]
+    page = (tmp_path / "model" / "report.html").read_text()
+    assert "<script" not in page
+    assert "24 kept aside" in page
+    assert "Wilson" in page
+
+
+def test_without_clean_labels_the_accuracy_stays_unknown(fit, tmp_path):
+    write_table(tmp_path / "t.csv")
+    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", *QUICK)
+    assert code == 0, err
+    assert "the best label-free choice for mlp in our records" in out
+    assert "accuracy" not in out
+    assert "The accuracy is not known." in (tmp_path / "model" / "report.html").read_text()
+
+
+def test_a_method_that_ignores_clean_rows_is_checked_on_all_of_them(fit, tmp_path):
+    write_table(tmp_path / "t.csv")
+    write_clean(tmp_path / "gold.csv", 30)
+    arguments = ["t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *QUICK]
+    code, out, err = fit(*arguments, "--method", "cc")
+    assert code == 0, err
+    assert "the method does not learn from them, so all are checked" in out
+    assert "30 rows)" in out
+    assert "cc does not learn from the clean rows" in err
+
+
+def test_a_second_round_takes_the_decisions_of_a_review(fit, tmp_path):
+    write_table(tmp_path / "t.csv")
+    arguments = ["t.csv", "--candidates", "labels", "--id", "name", *QUICK, "--no-report"]
+    assert fit(*arguments)[0] == 0
+    assert not (tmp_path / "model" / "report.html").exists()
+    decisions = tmp_path / "model" / "decisions.jsonl"
+    lines = [{"row": i, "id": f"r{i}", "label": NAMES[Y[i]], "action": "decide"} for i in range(10)]
+    decisions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, out, err = fit(*arguments, "--clean", decisions)
+    assert code == 0, err
+    assert "10 trusted labels were given and all were learned from" in out
+    assert decisions.exists()
+    assert "accuracy: not known, all 10 clean rows were learned from" in out
+
+
+def test_embeddings_with_a_candidate_file_and_further_clean_rows(fit, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    candidates = Candidates.from_mask(MASK, NAMES.tolist())
+    save_annotations(Annotations(candidates, tuple(range(N))), tmp_path / "c.npz")
+    np.savez(tmp_path / "gold.npz", X_valid=X[:110], label=NAMES[Y[:110]])
+    code, out, err = fit("x.npy", "--candidates", "c.npz", "--clean", "gold.npz", *QUICK)
+    assert code == 0, err
+    assert "ids are row numbers" in out
+    assert "1 vector column: 4 features: x" in out
+    assert "110 trusted labels were given: 88 were learned from, 22 kept aside." in out
+    assert oneof.load(tmp_path / "model").predict_proba(X).shape == (N, 3)
+
+
+def test_images_with_a_candidate_file(fit, tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "im").mkdir()
+    for i in range(60):
+        pixels = rng.integers(0, 80, (10, 12, 3), dtype=np.uint8)
+        pixels[:, :, Y[i]] += 150
+        Image.fromarray(pixels).save(tmp_path / "im" / f"{i}.png")
+    names = tuple(f"{i}.png" for i in range(60))
+    candidates = Candidates.from_mask(MASK[:60], NAMES.tolist())
+    save_annotations(Annotations(candidates, names), tmp_path / "c.npz")
+    code, out, err = fit("--images", "im", "--candidates", "c.npz", "--net", "lenet", *QUICK)
+    if code:  # the estimator does not take images by the name of a net
+        assert "does not take images here" in err
+        pytest.skip("the estimator takes no images yet")
+    assert "images of 3 x 32 x 32" in out
+    assert ReviewData.load(tmp_path / "model").images[0].endswith("0.png")
+
+
+def test_a_budget_is_kept_or_said_to_be_too_small(fit, tmp_path):
+    write_table(tmp_path / "t.csv")
+    arguments = ["t.csv", "--candidates", "labels", "--id", "name", "--device", "cpu", "--no-report"]
+    code, out, err = fit(*arguments, "--budget", "20s", "--epochs", "3")
+    assert code == 0, err
+    assert "budget 20 s: all 3 epochs fit" in out
+    code, out, err = fit(*arguments, "--budget", "0.01s", "--epochs", "50")
+    assert code == 0, err
+    assert "1 of 50 epochs" in out
+    assert "not even one epoch fits" in out
+    assert len(oneof.load(tmp_path / "model").history_) == 1
+
+
+def test_an_interrupted_fit_with_a_budget_goes_on_with_its_number_of_epochs(fit, tmp_path):
+    from oneof.fitting.interrupted import epochs_of_run
+
+    assert epochs_of_run(tmp_path) is None
+    (tmp_path / "config.json").write_text(json.dumps({"recipe": {"epochs": 17}}))
+    assert epochs_of_run(tmp_path) == 17
+    (tmp_path / "config.json").write_text("nonsense")
+    assert epochs_of_run(tmp_path) is None

@@ -1,0 +1,108 @@
+"""Times are about right, budgets are kept, and the copy that is measured leaves no trace."""
+
+import time
+
+import numpy as np
+import pytest
+
+from oneof.candidates import Candidates
+from oneof.fitting.choice import choose_method
+from oneof.fitting.estimate import Estimate, as_size, as_time, measure, parse_budget, plan_budget
+from oneof.fitting.timed import TimedClassifier
+from tests.test_inputs import problem
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("90", 90), ("1.5 min", 90), (" 2H ", 7200)],
+)
+def test_budgets_as_people_write_them(text, seconds):
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-3s", "0", "10x", "1h-2m", "s"])
+def test_what_is_no_budget(text):
+    with pytest.raises(ValueError, match="such as 30s, 10m"):
+        parse_budget(text)
+
+
+def estimate(epoch, setup=0.0):
+    return Estimate(rows=1000, parameters=10, megabytes=1.0, setup=setup, epoch=epoch)
+
+
+def test_epochs_that_fit_a_budget():
+    assert plan_budget(estimate(1.0), 1000, 100, 0).epochs == 100
+    assert "all 100 epochs fit" in plan_budget(estimate(1.0), 1000, 100, 0).note
+    plan = plan_budget(estimate(1.0, setup=2.0), 65, 100, 10)
+    assert plan.epochs == int(0.9 * 50 - 2)
+    assert plan.max_seconds == 50
+    plan = plan_budget(estimate(100.0), 60, 100, 0)
+    assert plan.epochs == 1
+    assert "not even one epoch fits" in plan.note
+    assert "a budget of 9 min or more" in plan.note
+    assert "teach little" not in plan_budget(estimate(1.0), 60, 3, 0).note
+
+
+def test_measuring_changes_nothing_and_counts_parameters(tmp_path):
+    x, y, mask = problem(600)
+    candidates = Candidates.from_mask(mask)
+    model = TimedClassifier("proden", hidden=(20,), device="cpu", run=tmp_path / "run", epochs=30)
+    before = repr(model.get_params())
+    labels = np.where(np.arange(600) % 5, np.nan, y)
+    for clean in (None, labels, (x[:50], y[:50])):
+        found = measure(model, x, candidates, clean)
+        assert found.rows == 600
+        assert found.parameters == 4 * 20 + 2 * 20 + 20 * 3 + 3
+        assert found.epoch > 0
+        assert 0 < found.megabytes < 5
+    assert repr(model.get_params()) == before
+    assert not (tmp_path / "run").exists()
+    assert not hasattr(model, "classes_")
+    text = found.describe(30)
+    assert "600 training rows, 183 parameters" in text
+    assert "for 30 epochs" in text
+
+
+@pytest.mark.parametrize("method", ["rplg", "cc"])
+def test_few_rows_can_be_measured(method):
+    x, _, mask = problem(12)
+    assert measure(TimedClassifier(method, device="cpu"), x, Candidates.from_mask(mask)).epoch > 0
+
+
+def test_training_stops_in_time_and_gives_a_model():
+    x, y, mask = problem(300)
+    model = TimedClassifier("proden", epochs=100_000, device="cpu", net="linear")
+    model.max_seconds = 0.5
+    began = time.perf_counter()
+    model.fit(x, mask)
+    assert 1 < len(model.history_) < 100_000
+    assert time.perf_counter() - began < 20  # generous: other programs may be running
+    assert model.predict(x).shape == y.shape
+
+
+def test_numbers_for_people():
+    assert [as_time(s) for s in (0.1, 0.7, 42, 150, 7000)] == [
+        "less than a second",
+        "a second",
+        "42 s",
+        "2 min",
+        "1.9 h",
+    ]
+    assert [as_size(s) for s in (0.2, 42.4, 1234)] == ["1 MB", "42 MB", "1.2 GB"]
+
+
+def test_the_choice_of_a_method_is_said_with_its_reason():
+    mask = problem()[2]
+    candidates = Candidates.from_mask(mask)
+    asked = choose_method("rplg", None, 5, candidates)
+    assert (asked.method, asked.clean_weight) == ("rplg", 0.0)
+    assert choose_method("rplg", 0.5, 5, candidates).clean_weight == 0.5
+    clean = choose_method("auto", None, 5, candidates)
+    assert clean.clean_weight == 1.0
+    assert "with the clean rows in its loss" in clean.reason
+    assert "results/" in clean.reason
+    alone = choose_method("auto", None, 0, candidates)
+    assert alone.clean_weight == 0.0
+    assert f"{int((mask.sum(1) == 1).sum())} rows with one candidate" in alone.reason
+    assert "say nothing about resnet18" in choose_method("auto", None, 0, candidates, "resnet18").reason
+    assert choose_method("auto", None, 1, candidates) == alone  # one clean row cannot be a batch

@@ -1,0 +1,143 @@
+"""Rows and candidates from one file or two: matched by id, by number, by order, or refused with names."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from oneof.candidates import Candidates
+from oneof.candidates.annotations import Annotations, Answers
+from oneof.data.candidate_files import save_annotations, save_candidates
+from oneof.data.errors import DataError
+from oneof.fitting.training_data import from_images, from_table
+
+SETS = [["cat", "dog"], ["dog"], ["bird", "cat"], ["bird"]]
+IDS = ("p", "q", "r", "s")
+LABELS = (",cat|dog", ",bird")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_features(path, ids=IDS, extra=""):
+    lines = ["name,size,colour" + (",labels" if extra else "")]
+    lines += [
+        f"{name},{k / 7},{'red' if k % 2 else 'blue'}{extra and extra[k % 2]}" for k, name in enumerate(ids)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_sets(path, ids=IDS, answers=None):
+    save_annotations(Annotations(Candidates.from_sets(SETS), ids, answers), path)
+
+
+def test_a_column_of_the_table(here):
+    write_features(here / "t.csv", extra=LABELS)
+    data = from_table(here / "t.csv", "labels", "name")
+    assert data.ids == IDS
+    assert data.candidates.sets() == [["cat", "dog"], ["bird"]] * 2
+    x, encoder = data.inputs(np.arange(4))
+    assert encoder.column_names == ["size", "colour"]
+    assert x.shape == (4, 3)
+    assert data.shown(encoder)["colour"] == ["blue", "red", "blue", "red"]
+
+
+@pytest.mark.parametrize("column", ["name", None])
+def test_a_file_matched_by_ids_in_another_order(here, column):
+    write_features(here / "t.csv", IDS[::-1])
+    answers = Answers(np.array([0, 3]), np.array([0, 1]), np.array([1, 0]), ("ann", "bob"))
+    write_sets(here / "c.npz", answers=answers)
+    data = from_table(here / "t.csv", "c.npz", column)
+    assert data.ids == IDS[::-1]
+    assert data.candidates.sets() == SETS[::-1]
+    assert data.taken == ["name"]
+    assert data.answers.of(3) == {"ann": [1]}
+    assert data.answers.of(0) == {"bob": [0]}
+
+
+def test_ids_that_do_not_match_are_named(here):
+    write_features(here / "t.csv", ("p", "q", "r", "x"))
+    write_sets(here / "c.npz")
+    with pytest.raises(DataError, match=r"1 of 4 ids of column \"name\" of .*t.csv are not in c.npz: 'x'"):
+        from_table(here / "t.csv", "c.npz", "name")
+    write_features(here / "t.csv", ("p", "q", "r"))
+    with pytest.raises(DataError, match=r"1 of 4 ids of c.npz are not in .*: 's'"):
+        from_table(here / "t.csv", "c.npz", "name")
+    write_features(here / "t.csv", ("p", "q", "q", "s"))
+    with pytest.raises(DataError, match="the id 'q' stands in row 1 and in row 2"):
+        from_table(here / "t.csv", "c.npz", "name")
+    with pytest.raises(DataError, match='no column "nome"'):
+        from_table(here / "t.csv", "c.npz", "nome")
+
+
+def test_embeddings_are_matched_by_order_or_by_row_number(here):
+    x = np.arange(12.0).reshape(4, 3)
+    np.save(here / "x.npy", x)
+    write_sets(here / "c.npz", ids=None)
+    data = from_table(here / "x.npy", "c.npz")
+    assert data.ids is None
+    np.testing.assert_array_equal(data.inputs(np.arange(4))[0], x)
+    write_sets(here / "c.npz", ids=(2, 0, 1, 3))
+    data = from_table(here / "x.npy", "c.npz")
+    np.testing.assert_array_equal(data.inputs(np.arange(4))[0], x[[2, 0, 1, 3]])
+    np.save(here / "x.npy", np.vstack([x, x]))
+    write_sets(here / "c.npz", ids=("7", "0", "1", "3"))
+    data = from_table(here / "x.npy", "c.npz")
+    assert len(data) == 4
+    assert any("4 rows of" in note and "left out" in note for note in data.notes)
+    write_sets(here / "c.npz", ids=("8", "0", "1", "3"))
+    with pytest.raises(DataError, match=r"8 rows, c.npz has 4 candidate sets, such as '8'.*\n.*--id COLUMN"):
+        from_table(here / "x.npy", "c.npz")
+
+
+def test_plain_candidates_and_wrong_files(here):
+    write_features(here / "t.csv")
+    save_candidates(Candidates.from_sets(SETS), here / "c.npz")
+    data = from_table(here / "t.csv", "c.npz", "name")
+    assert data.ids == IDS
+    assert "no ids" in data.notes[0]
+    (here / "raw.csv").write_text("task,worker,label\n")
+    with pytest.raises(DataError, match="oneof candidates import"):
+        from_table(here / "t.csv", "raw.csv")
+    with pytest.raises(DataError, match=r'no column "labels".*\n.*Nor is there a file'):
+        from_table(here / "t.csv", "labels")
+
+
+def test_encoding_learns_from_the_training_rows_only(here):
+    write_features(here / "t.csv", extra=LABELS)
+    data = from_table(here / "t.csv", "labels", "name")
+    _, encoder = data.inputs(np.array([0, 2]))
+    assert encoder.codes[1].values == ["blue"]
+
+
+def test_images(here):
+    for k, name in enumerate(IDS):
+        (here / "im" / "sub").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (5, 4), (50 * k, 0, 0)).save(here / "im" / "sub" / f"{name}.png")
+    names = tuple(f"sub/{name}.png" for name in IDS)
+    write_sets(here / "c.npz", ids=names[::-1])
+    data = from_images(here / "im", "c.npz", 8)
+    assert data.ids == names[::-1]
+    assert data.pixels.shape == (4, 3, 8, 8)
+    np.testing.assert_array_equal(data.pixels[:, 0, 0, 0], [150, 100, 50, 0])
+    assert data.inputs(np.arange(4)) == (data.pixels, None)
+    write_sets(here / "c.npz", ids=(*names[:3], "sub/gone.png"))
+    with pytest.raises(DataError, match=r"1 of 4 ids of c.npz are not in .*im: 'sub/gone.png'"):
+        from_images(here / "im", "c.npz", 8)
+    write_sets(here / "c.npz", ids=None)
+    assert "order of their names" in from_images(here / "im", "c.npz", 8).notes[0]
+    (here / "im" / "sub" / "p.png").unlink()
+    with pytest.raises(DataError, match=r"3 images, c\.npz has 4 candidate sets without ids"):
+        from_images(here / "im", "c.npz", 8)
+
+
+def test_images_in_an_array(here):
+    x = np.zeros((4, 3, 8, 8), dtype=np.uint8)
+    np.savez(here / "x.npz", x=x, sets=np.array(["cat|dog", "bird"] * 2))
+    data = from_table(here / "x.npz", "sets").with_pixels()
+    assert data.inputs(np.arange(4))[0].shape == x.shape
+    np.savez(here / "y.npz", x=x, y=x, sets=np.array(["cat|dog", "bird"] * 2))
+    with pytest.raises(DataError, match="2 arrays of images"):
+        from_table(here / "y.npz", "sets").with_pixels()

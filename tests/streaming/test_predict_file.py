@@ -1,0 +1,162 @@
+"""Predictions of a file are those of the model, whatever the batches; the file appears when it is whole."""
+
+import csv
+import os
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oneof import Candidates, PartialLabelClassifier
+from oneof.data.encoding import TableEncoder
+from oneof.data.errors import DataError
+from oneof.streaming import Wishes, predict_file
+from tests.test_inputs import problem
+
+X, Y, MASK = problem()
+NAMES = np.array(["ant", "bee", "cow"])
+FRAME = pl.DataFrame(X, schema=list("abcd")).with_columns(id=pl.Series([f"r{i}" for i in range(len(X))]))
+
+
+def fitted(classes=NAMES, x=X, **more):
+    model = PartialLabelClassifier("proden", hidden=(8,), epochs=4, device="cpu", **more)
+    return model.fit(x, Candidates.from_mask(MASK, classes))
+
+
+@pytest.fixture(scope="module")
+def model():
+    made = fitted()
+    made.feature_names_in_ = np.array(list("abcd"), dtype=object)
+    return made.calibrate(X, NAMES[Y])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "t.parquet"
+    FRAME.select("d", "id", "b", "a", "c").write_parquet(path, row_group_size=17)
+    return path
+
+
+def expected(model, **more):
+    made = model.predict_proba(FRAME.select(list("abcd")), **more)
+    return made, model.classes_[made.argmax(axis=1)].tolist()
+
+
+@given(batch=st.integers(1, 100))
+@settings(max_examples=15, deadline=None)
+def test_parquet_to_parquet(model, table, tmp_path_factory, batch):
+    out = tmp_path_factory.getbasetemp() / "p.parquet"
+    done = predict_file(model, table, out, Wishes(batch=batch, keep=("id",)))
+    made = pl.read_parquet(out)
+    p, labels = expected(model)
+    assert made.columns == ["id", "row", "label", "confidence", "p(ant)", "p(bee)", "p(cow)"]
+    assert made["row"].to_list() == list(range(90))
+    assert made["id"].to_list() == FRAME["id"].to_list()
+    assert made["label"].to_list() == labels
+    np.testing.assert_allclose(made.select("^p.*$").to_numpy(), p, atol=1e-6)
+    assert (done.rows, done.rejected) == (90, 0)
+    assert done.confidence == pytest.approx(p.max(axis=1).mean(), abs=1e-6)
+
+
+def test_many_parts_are_joined_in_order(model, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("oneof.streaming.writers.PART_BYTES", 100)
+    predict_file(model, table, tmp_path / "p.parquet", Wishes(batch=7))
+    assert pl.read_parquet(tmp_path / "p.parquet")["row"].to_list() == list(range(90))
+    assert os.listdir(tmp_path) == ["p.parquet"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_everything_at_once(model, table, tmp_path, kind):
+    out = tmp_path / f"p.{kind}"
+    wishes = Wishes(
+        coverage=0.8, allowed=("ant", "bee"), reject_below=0.7, probabilities=False, keep=("id",), batch=32
+    )
+    done = predict_file(model, table, out, wishes)
+    p, labels = expected(model, allowed=["ant", "bee"])
+    x = FRAME.select(list("abcd"))
+    wanted = [None if row.max() < 0.7 else label for row, label in zip(p, labels)]
+    sets = [NAMES[row].tolist() for row in model.predict_set(x, 0.8, allowed=["ant", "bee"])]
+    if kind == "parquet":
+        made = pl.read_parquet(out)
+        assert made["label"].to_list() == wanted
+        assert made["set"].to_list() == sets
+    else:
+        with open(out, newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t" if kind == "tsv" else ","))
+        assert list(rows[0]) == ["id", "row", "label", "confidence", "set"]
+        assert [row["label"] or None for row in rows] == wanted
+        assert [row["set"].split("|") for row in rows] == sets
+    assert done.rejected == wanted.count(None)
+    assert done.set_size == pytest.approx(np.mean([len(s) for s in sets]))
+
+
+def test_number_classes_keep_their_type(tmp_path, table):
+    model = fitted(classes=[3, 5, 7])
+    model.feature_names_in_ = np.array(list("abcd"), dtype=object)
+    predict_file(model, table, tmp_path / "p.parquet", Wishes(allowed=("3", "7")))
+    assert set(pl.read_parquet(tmp_path / "p.parquet")["label"]) == {3, 7}
+
+
+def test_a_model_with_an_encoder_takes_the_table(tmp_path):
+    columns = {"size": X[:, 0].tolist(), "colour": [["red", "blue", None][k] for k in Y], "odd": ["x"] * 90}
+    encoder = TableEncoder.fit({name: columns[name] for name in ("size", "colour")})
+    x = encoder.transform(columns)
+    model = fitted(x=x)
+    model.encoder_ = encoder
+    pl.DataFrame(columns).write_parquet(tmp_path / "t.parquet")
+    pl.DataFrame(columns).write_csv(tmp_path / "t.csv")
+    for kind in ("parquet", "csv"):
+        predict_file(model, tmp_path / f"t.{kind}", tmp_path / "p.parquet", Wishes(batch=20))
+        made = pl.read_parquet(tmp_path / "p.parquet")
+        np.testing.assert_allclose(made.select("^p.*$").to_numpy(), model.predict_proba(x), atol=1e-6)
+    pl.DataFrame({"size": [1.0]}).write_csv(tmp_path / "less.csv")
+    with pytest.raises(DataError, match="colour"):
+        predict_file(model, tmp_path / "less.csv", tmp_path / "q.csv")
+
+
+def test_a_model_without_names_takes_all_columns_but_those_kept(tmp_path):
+    model = fitted()
+    FRAME.write_parquet(tmp_path / "t.parquet")
+    predict_file(model, tmp_path / "t.parquet", tmp_path / "p.parquet", Wishes(keep=("id",)))
+    made = pl.read_parquet(tmp_path / "p.parquet").select("^p.*$").to_numpy()
+    np.testing.assert_allclose(made, model.predict_proba(X), atol=1e-6)
+    with pytest.raises(DataError, match="no feature names"):
+        predict_file(model, tmp_path / "t.parquet", tmp_path / "p.parquet")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_errors_name_the_row_of_the_file_and_leave_nothing(model, tmp_path, kind):
+    (tmp_path / "out").mkdir()
+    values = X.astype(object)
+    values[50, 1] = None
+    frame = pl.DataFrame(values.tolist(), schema=list("abcd"), orient="row")
+    getattr(frame, f"write_{kind}")(tmp_path / f"t.{kind}")
+    with pytest.raises(DataError, match=r'row 10 of column "b"') as caught:
+        predict_file(model, tmp_path / f"t.{kind}", tmp_path / "out" / f"p.{kind}", Wishes(batch=20))
+    assert "Rows are counted from row 40 of the file on." in str(caught.value)
+    assert not os.listdir(tmp_path / "out")
+
+
+def test_settings_that_cannot_be_meant(model, table, tmp_path):
+    for wishes, words in (
+        (Wishes(reject_below=-1), "reject_below"),
+        (Wishes(coverage=2), "coverage is 2"),
+        (Wishes(allowed=("bea",)), "did you mean 'bee'"),
+        (Wishes(keep=("label",)), 'column "label" cannot be kept'),
+        (Wishes(keep=("nothing",)), 'no column "nothing"'),
+    ):
+        with pytest.raises(ValueError, match=words):
+            predict_file(model, table, tmp_path / "p.csv", wishes)
+    with pytest.raises(DataError, match=r"ends in '.xls'"):
+        predict_file(model, table, tmp_path / "p.xls")
+    with pytest.raises(ValueError, match="calibration rows"):
+        predict_file(fitted(), table, tmp_path / "p.csv", Wishes(coverage=0.9))
+    assert not os.listdir(tmp_path)
+
+
+def test_progress_is_told(model, table, tmp_path):
+    seen = []
+    predict_file(model, table, tmp_path / "p.csv", Wishes(batch=40), seen.append)
+    assert seen == [40, 80, 90]
