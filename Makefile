@@ -2,12 +2,12 @@
 PYTHON ?= python3
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary -c constraints.txt
 
-.PHONY: demo test lint types unit cluster browser clean
+.PHONY: demo test lint types unit cluster browser docs clean
 
 demo: .venv/ready-demo
 	.venv/bin/oneof demo
 
-test: lint types unit cluster browser
+test: lint types unit cluster browser docs
 
 lint: .venv/ready-dev
 	.venv/bin/ruff check .
@@ -17,7 +17,7 @@ types: .venv/ready-dev
 	.venv/bin/mypy
 
 unit: .venv/ready-dev
-	.venv/bin/pytest -n 2 --ignore=tests/cluster --ignore=tests/browser
+	.venv/bin/pytest -n 2 --ignore=tests/cluster --ignore=tests/browser --ignore=tests/docs
 
 cluster: .venv/ready-dev
 	.venv/bin/pytest tests/cluster
@@ -25,6 +25,11 @@ cluster: .venv/ready-dev
 # skips with a reason where there is no Chromium
 browser: .venv/ready-dev
 	.venv/bin/pytest -rs tests/browser
+
+# the pages, where a warning is an error, and their tutorials
+docs: .venv/ready-dev
+	.venv/bin/sphinx-build -W --keep-going -q docs build/docs
+	.venv/bin/pytest tests/docs
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -38,4 +43,4 @@ browser: .venv/ready-dev
 	@touch $@ .venv/ready-demo
 
 clean:
-	rm -rf .venv demo runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build docs/generated demo runs .pytest_cache .mypy_cache .ruff_cache

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "oneof"
 # a package may import its own line and everything in earlier lines
 LAYERS = [
     {"candidates"},
-    {"data", "nets", "views", "optimisers"},
+    {"data", "nets", "views", "optimisers", "parallel"},
     {"methods"},
     {"training"},
     {"scoring", "inputs", "generator", "tables", "importing", "review", "tracking"},

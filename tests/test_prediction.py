@@ -45,7 +45,7 @@ ROWS = np.tile([True, False, True], (len(X), 1))
         Candidates.from_mask(ROWS, NAMES),
         [["ant", "cow"]] * len(X),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_every_way_to_say_what_is_allowed(model, allowed):
     p, full = model.predict_proba(X, allowed=allowed), model.predict_proba(X)

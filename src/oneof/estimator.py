@@ -17,14 +17,16 @@ from oneof.candidates import Candidates
 from oneof.data.scaling import Scaling
 from oneof.inputs import as_candidates, class_array, holds_sets, is_pair, known, label_columns, plain
 from oneof.methods import Method, make_method
-from oneof.nets import Net, as_net, build_net
+from oneof.nets import IMAGE_NETS, Net, as_net, build_net
 from oneof.nets.tabular import layer_sizes
 from oneof.prediction import Predictions, restricted
 from oneof.scoring import covering_rate
 from oneof.scoring.conformal import calibration_scores
 from oneof.training import CleanRows, Recipe, Run, Silent, default_progress, find_clean_rows, train
+from oneof.training.progress import Progress
 from oneof.training.recipe import choose_device
 from oneof.training.sources import EVALUATION_BATCH
+from oneof.views import ImageViews, RowItself, Views
 
 ROWS_IN_CACHE = 1024
 """Rows per forward pass on a CPU: more of them leave its cache and take longer."""
@@ -39,9 +41,10 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         How to learn from candidate sets; `oneof.list_methods()` names them all.
     method_params : dict, optional
         Hyper-parameters of the method, by name.
-    net : {"mlp", "linear"}, nn.Module or (features, head), default="mlp"
-        The network. A module of your own is copied, not changed; it returns logits, and every fit
-        starts from the weights it has.
+    net : str, nn.Module or (features, head), default="mlp"
+        The network: "mlp" or "linear" for tables and embeddings, "resnet18", "wrn-28-2", "lenet" and others
+        (`oneof.nets.IMAGE_NETS`) for images. A module of your own is copied, not changed; it returns
+        logits, and every fit starts from the weights it has.
     hidden : sequence of int, default=(300, 300)
         Hidden layers of the MLP.
     batch_norm : bool, default=True
@@ -49,6 +52,9 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     scaling : {"standard", "global", "minmax", "none"}, default="standard"
         Scaling of the features, learned from the training rows. "global" divides by one number and
         suits embeddings and principal components. Ignored for inputs that are no table.
+    augment : {"auto", "none"}, default="auto"
+        "auto" shows images (bytes, see `fit`) to the network mirrored, shifted and, in a second view,
+        strongly changed (AutoAugment and Cutout). Ignored for other inputs.
     optimiser, lr, weight_decay, schedule, epochs, batch_size, patience
         See `oneof.training.Recipe`.
     clean_weight : float, default=0
@@ -112,6 +118,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         hidden: Any = (300, 300),
         batch_norm: bool = True,
         scaling: str = "standard",
+        augment: str = "auto",
         optimiser: str = "adam",
         lr: float = 1e-2,
         weight_decay: float = 0.0,
@@ -132,6 +139,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         self.hidden = hidden
         self.batch_norm = batch_norm
         self.scaling = scaling
+        self.augment = augment
         self.optimiser = optimiser
         self.lr = lr
         self.weight_decay = weight_decay
@@ -154,7 +162,8 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, tensor or data frame (n, d)
-            Inputs.
+            Inputs. Images are bytes (uint8), shape (n, channels, height, width); a network of your own
+            gets them with every channel normalised, and any other array as it is.
         y : mask (n, c), Candidates, list of label sets, or labels (n,)
             What each row may be. A mask is an array, tensor, sparse matrix or data frame of booleans
             or of 0 and 1; the columns of a data frame name the classes. Lists of equal length that
@@ -181,7 +190,8 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
                 f"n_samples = {len(rows)}: at least 2 training rows are needed, and only 1 sample or none "
                 "is left after the clean rows."
             )
-        self.scaling_ = Scaling.fit(X[rows], self.scaling) if X.ndim == 2 else None
+        self.scaling_ = self._fitted_scaling(X[rows])
+        self.input_shape_ = tuple(map(int, X.shape[1:]))
         x = self._scaled(X)
         learned, selection = self._divided(clean_rows, recipe.seed)
         learns = selection is not None or learns_from_clean(method, recipe, len(X))
@@ -193,8 +203,9 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
             recipe=recipe,
             clean=learned,
             selection=selection,
+            views=self._views(),
             run=Run(self.run) if self.run is not None else None,
-            progress=default_progress() if self.verbose else Silent(),
+            progress=self._progress(),
         )
         self.method_ = method
         self.net_ = method.predictors(trained.state)
@@ -227,6 +238,8 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"selection_share is {self.selection_share!r}; give a part of the clean rows, below 1."
             )
+        if self.augment not in ("auto", "none"):
+            raise ValueError(f'augment is {self.augment!r}; give "auto" or "none".')
         try:
             choose_device(self.device)
         except (RuntimeError, TypeError) as error:
@@ -255,13 +268,40 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
 
     def _inputs(self, X: Any, reset: bool) -> np.ndarray:
         X = plain(X)
-        own_net = not isinstance(self.net, str)
+        more_than_tables = not isinstance(self.net, str) or self.net in IMAGE_NETS
         # features are scaled in double precision: in single, a column of time stamps would lose its digits
         table = getattr(X, "ndim", 2) == 2
-        dtype = [np.float64, np.float32] if table else np.float32
-        return validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=own_net)
+        dtype: Any = [np.float64, np.float32] if table else [np.uint8, np.float32]
+        X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=more_than_tables)
+        shape = getattr(self, "input_shape_", None)
+        if not reset and shape is not None and X.shape[1:] != shape:
+            raise ValueError(f"X has rows of shape {X.shape[1:]}, but the model was fitted on {shape}.")
+        return X
+
+    def _fitted_scaling(self, X: np.ndarray) -> Scaling | None:
+        if X.ndim == 2:
+            return Scaling.fit(X, self.scaling)
+        return Scaling.fit(X, "pixels") if is_image(X) else None
+
+    def _views(self) -> Views:
+        """What the network sees of a row in training."""
+        scaling = self.scaling_
+        if scaling is None or scaling.kind != "pixels":
+            return RowItself()
+        channels, height, width = self.input_shape_
+        mean, std = (scaling.shift / 255).tolist(), (scaling.scale / 255).tolist()
+        if self.augment == "none":
+            return ImageViews(mean, std, policy="none", cutout=0, pad=0, flip=False)
+        policy = "autoaugment" if channels == 3 else "none"
+        return ImageViews(mean, std, policy, cutout=min(height, width) // 2, pad=min(height, width) // 8)
+
+    def _progress(self) -> Progress:
+        return default_progress() if self.verbose else Silent()
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
+        """Tables scaled; images stay bytes, which views and predictions normalise batch by batch."""
+        if self.scaling_ is not None and self.scaling_.kind == "pixels":
+            return X
         if self.scaling_ is None:
             return np.ascontiguousarray(X, dtype=np.float32)
         with np.errstate(over="ignore"):
@@ -276,8 +316,10 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     def _make_net(self, x: np.ndarray) -> Net:
         """A new net for scaled inputs."""
         if isinstance(self.net, str):
-            return build_net(self.net, x.shape[1], len(self.classes_), **self._net_options())
-        return as_net(self.net, torch.from_numpy(x[:2]), n_classes=len(self.classes_))
+            inputs = x.shape[1] if x.ndim == 2 else tuple(x.shape[1:])
+            return build_net(self.net, inputs, len(self.classes_), **self._net_options())
+        example = self._views().plain(torch.from_numpy(x[:2]))
+        return as_net(self.net, example, n_classes=len(self.classes_))
 
     def _net_options(self) -> dict[str, Any]:
         if self.net != "mlp":
@@ -367,11 +409,12 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         device = choose_device(self.device)
         nets: tuple[nn.Module, ...] = tuple(net.to(device).eval() for net in self.net_)
         dtype = next((p.dtype for p in nets[0].parameters()), torch.float32)
-        rows = EVALUATION_BATCH if device.type == "cuda" else ROWS_IN_CACHE
+        views = self._views()
+        rows = EVALUATION_BATCH if device.type == "cuda" else ROWS_IN_CACHE if x.ndim == 2 else 256
         parts = []
         with torch.no_grad():
             for start in range(0, len(x), rows):
-                batch = torch.from_numpy(x[start : start + rows]).to(device, dtype)
+                batch = views.plain(torch.from_numpy(x[start : start + rows]).to(device)).to(dtype)
                 logits = torch.stack([net(batch) for net in nets]).mean(dim=0)
                 parts.append(logits.double().softmax(dim=-1).cpu().numpy())
         return np.concatenate(parts)
@@ -399,9 +442,14 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.two_d_labels = True
-        tags.input_tags.three_d_array = not isinstance(self.net, str)
+        tags.input_tags.three_d_array = not isinstance(self.net, str) or self.net in IMAGE_NETS
         tags.non_deterministic = False
         return tags
+
+
+def is_image(X: np.ndarray) -> bool:
+    """Whether an array holds images: bytes of shape (n, channels, height, width)."""
+    return X.ndim == 4 and X.dtype == np.uint8
 
 
 def learns_from_clean(method: Method, recipe: Recipe, n_rows: int) -> bool:

@@ -47,8 +47,9 @@ class WholeModel(nn.Module):
         self.dtype = next((p.dtype for p in self.nets.parameters()), torch.float32)
         self.scaled = model.scaling_ is not None
         shift, scale = (model.scaling_.shift, model.scaling_.scale) if model.scaling_ else ([0.0], [1.0])
-        self.shift = nn.Buffer(torch.tensor(shift, dtype=torch.float64))
-        self.scale = nn.Buffer(torch.tensor(scale, dtype=torch.float64))
+        form = (-1, 1, 1) if model.scaling_ is not None and model.scaling_.kind == "pixels" else (-1,)
+        self.shift = nn.Buffer(torch.tensor(shift, dtype=torch.float64).view(form))
+        self.scale = nn.Buffer(torch.tensor(scale, dtype=torch.float64).view(form))
 
     def forward(self, x: Tensor) -> Tensor:
         if self.scaled:
@@ -128,6 +129,9 @@ def _example_inputs(model: PartialLabelClassifier, example: Any) -> Tensor:
             "the inputs of this model are no table: give export_onnx some of them, example=X[:2]."
         )
     rng = np.random.default_rng(0)
+    if model.scaling_.kind == "pixels":
+        pixels = rng.integers(0, 256, size=(most, *model.input_shape_))
+        return torch.from_numpy(pixels.astype(np.float32))
     rows = model.scaling_.shift + model.scaling_.scale * rng.standard_normal((most, width))
     return torch.from_numpy(rows.astype(np.float32))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 
@@ -18,3 +20,16 @@ def make_optimiser(
         return SGD(groups, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=fused)
     cls = {"adam": Adam, "adamw": AdamW}[kind]
     return cls(groups, lr=lr, weight_decay=weight_decay, fused=fused)
+
+
+def like_parameters(optimiser: Optimizer) -> None:
+    """Put what an optimiser remembers of a parameter into that parameter's memory order.
+
+    A checkpoint has tensors in the ordinary order. Fused kernels walk over parameter and memory side by
+    side: in different orders they refuse (GPU), or join numbers that do not belong together (CPU).
+    """
+    for parameter, memory in optimiser.state.items():
+        for name, value in memory.items():
+            same_shape = isinstance(value, Tensor) and value.shape == parameter.shape
+            if same_shape and value.stride() != parameter.stride():
+                memory[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)

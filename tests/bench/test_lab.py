@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from oneof.bench import lab
+from oneof.bench import datasets, lab
 from oneof.bench.errors import LabError
 from oneof.bench.jobs import Job
 from oneof.bench.lab import run_lab
@@ -142,8 +142,11 @@ def test_a_terminal_shows_a_bar(data, tmp_path):
     assert "10/10" in stream.getvalue()
 
 
-def test_what_cannot_run_leaves_no_folder(tmp_path):
-    with pytest.raises(LabError, match="image views"):
+def test_what_cannot_run_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEOF_DATA", str(tmp_path))
+    for cache in (datasets._prepare, datasets._loaded):
+        cache.cache_clear()
+    with pytest.raises(LabError, match="none of its data sets is at hand"):
         run(PROTOCOLS["table1"], tmp_path / "lab")
     assert not (tmp_path / "lab").exists()
 

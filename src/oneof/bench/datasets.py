@@ -85,7 +85,7 @@ def prepare(name: str, rule: Mapping[str, Any] | None = None) -> Prepared:
     return _prepare(name, None if rule is None else tuple(sorted(rule.items())))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)  # the draws of all trials of a data set: a plan asks for them entry by entry
 def _prepare(name: str, rule: tuple[tuple[str, Any], ...] | None) -> Prepared:
     data = _loaded(name)
     if not name.lower().endswith(".mat"):

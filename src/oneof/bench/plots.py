@@ -96,8 +96,13 @@ def prominent(result: Result, net: str, data: Sequence[str]) -> list[str]:
 
 def save(figure: Any, path: Path) -> Path:
     """PNG for screens and PDF for print, without a date, so that the same records give the same file."""
-    write_with(path.with_suffix(".pdf"), lambda out: figure.savefig(out, format="pdf", metadata=_NO_DATE))
-    write_with(path, lambda out: figure.savefig(out, format="png", metadata={"Software": None}))
+    write_with(
+        path.with_suffix(".pdf"),
+        lambda out: figure.savefig(out, format="pdf", bbox_inches="tight", metadata=_NO_DATE),
+    )
+    write_with(
+        path, lambda out: figure.savefig(out, format="png", bbox_inches="tight", metadata={"Software": None})
+    )
     return path
 
 

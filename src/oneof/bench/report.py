@@ -137,7 +137,12 @@ def make_section(result: Result, folder: Path, figures: bool) -> Section:
 
 
 def _where(net: str) -> str:
-    return {"linear": "Linear model.", "mlp": "MLP, 2 × 300, batch normalisation."}.get(net, f"Net {net}.")
+    names = {
+        "linear": "Linear model.",
+        "mlp": "MLP, 2 × 300, batch normalisation.",
+        "by data": "The net of each data set.",
+    }
+    return names.get(net, f"Net {net}.")
 
 
 def verdict(result: Result, net: str) -> list[str]:

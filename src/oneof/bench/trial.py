@@ -21,7 +21,7 @@ from oneof.bench.records import Record
 from oneof.bench.runners.base import Place
 from oneof.candidates import Candidates
 from oneof.data import Scaling, hold_out, split_80_10_10
-from oneof.methods import make_method
+from oneof.methods.base import recorded_method
 from oneof.nets import build_net, evaluation_mode
 from oneof.training import CleanRows, Recipe, Run, Trained, train
 from oneof.training.sources import EVALUATION_BATCH as BATCH
@@ -86,7 +86,7 @@ def run_trial(
         recipe["milestones"] = tuple(recipe["milestones"])
     began = time.perf_counter()
     trained = train(
-        make_method(method_name, method),
+        recorded_method(method_name, method),
         lambda: build_net(net_name, shape[0] if len(shape) == 1 else tuple(shape), data.n_classes, **net),
         parts.x,
         parts.candidates,

@@ -62,7 +62,7 @@ class Bench:
 
         if self.protocol == "list":
             for known in PROTOCOLS.values():
-                print(f"{known.name:<18}{known.title}")
+                print(f"{known.name:<26}{known.title}")
             return 0
         return self._run(protocol(self.protocol))
 

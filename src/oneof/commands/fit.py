@@ -79,6 +79,8 @@ class Fit:
     """Keep checkpoints in the model folder and continue from them after an interruption."""
     report: bool = True
     """Write report.html."""
+    track: Literal["tensorboard", "wandb", "trackio"] | None = None
+    """Send every epoch's numbers to a tracker too (extras track-tensorboard, track-wandb, track-trackio)."""
 
     def run(self) -> int:
         import time
@@ -115,6 +117,10 @@ class Fit:
         sets = data.candidates.take(rows)
         self.out.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is noticed now
         epochs = self._plan(model, x[rows], sets, argument, budget, began)
+        if self.track is not None:
+            from oneof.tracking import make_tracker
+
+            model.tracker = make_tracker(self.track, self.out)
         try:
             model.fit(x[rows], sets, clean=argument)
         except KeyboardInterrupt as stop:
@@ -200,7 +206,6 @@ class Fit:
         """Say what training will take, and fit it into the budget. Returns the number of epochs."""
         import time
 
-        from oneof.data.errors import DataError
         from oneof.fitting.estimate import measure, plan_budget
         from oneof.fitting.interrupted import epochs_of_run
 
@@ -211,15 +216,7 @@ class Fit:
                 model.set_params(epochs=epochs_of_run(run) or self.epochs)
                 model.max_seconds = budget
             return model.epochs
-        try:
-            estimate = measure(model, x, sets, clean)
-        except ValueError as error:
-            if x.ndim == 4 and "dim 4" in str(error):
-                raise DataError(
-                    f"the net {model.net!r} does not take images here.\n  From Python any nn.Module does: "
-                    "PartialLabelClassifier(net=MyNetwork()).fit(images, candidates)."
-                ) from None
-            raise
+        estimate = measure(model, x, sets, clean)
         print(estimate.describe(self.epochs), flush=True)
         if budget is not None:
             plan = plan_budget(estimate, budget, self.epochs, time.perf_counter() - began)

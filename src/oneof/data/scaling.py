@@ -19,6 +19,7 @@ KINDS = {
     "global": "subtract each column's mean, divide everything by one standard deviation",
     "standard": "subtract each column's mean, divide by the column's standard deviation",
     "minmax": "map each column's range in the training rows to 0..1",
+    "pixels": "images: subtract each channel's mean, divide by the channel's standard deviation",
 }
 
 
@@ -61,6 +62,8 @@ class Scaling:
     def fit(cls, x: Any, kind: str) -> Scaling:
         """Learn shift and scale from training rows, an (n, d) array."""
         _check_kind(kind)
+        if kind == "pixels":
+            return cls(kind, *_channels(np.asarray(x)))
         values = _checked(x, None)
         d = values.shape[1]
         bad = np.argwhere(~np.isfinite(values))
@@ -83,6 +86,9 @@ class Scaling:
 
     def apply(self, x: Any) -> np.ndarray:
         """The scaled rows as float32."""
+        if self.kind == "pixels":
+            shift, scale = (v.astype(np.float32)[:, None, None] for v in (self.shift, self.scale))
+            return (np.asarray(x, dtype=np.float32) - shift) / scale
         return ((_checked(x, len(self.shift)) - self.shift) / self.scale).astype(np.float32)
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +113,17 @@ class Scaling:
 
     def __hash__(self) -> int:
         return hash((self.kind, self.shift.tobytes(), self.scale.tobytes()))
+
+
+def _channels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every channel of images (n, channels, height, width)."""
+    if images.ndim != 4:
+        raise DataError(f"images have shape {images.shape}; give (n, channels, height, width).")
+    parts = [images[i : i + 1000].astype(np.float64) for i in range(0, len(images), 1000)]
+    n = max(1, images[:, 0].size)
+    mean = sum((part.sum(axis=(0, 2, 3)) for part in parts), np.zeros(images.shape[1])) / n
+    square = sum((((p.transpose(0, 2, 3, 1) - mean) ** 2).sum(axis=(0, 1, 2)) for p in parts), 0.0 * mean) / n
+    return mean, _safe(np.sqrt(square), np.abs(mean))
 
 
 def _safe(scale: np.ndarray, size: np.ndarray | float) -> np.ndarray:

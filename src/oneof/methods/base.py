@@ -27,6 +27,7 @@ __all__ = [
     "hyper",
     "list_methods",
     "make_method",
+    "recorded_method",
     "register",
 ]
 
@@ -123,6 +124,9 @@ class Method:
     capturable: ClassVar[bool] = False
     """Whether a step can be recorded and replayed: fixed shapes, no wait for the GPU, and no number that
     changes from step to step outside of tensors, except those that `stage` names."""
+    shardable: ClassVar[bool] = False
+    """Whether several processes can train it, each on its own rows: the loss is a mean over rows that do not
+    look at one another, and whatever the method moves itself it moves by averages (`oneof.parallel`)."""
 
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""
@@ -182,8 +186,12 @@ class Method:
         }
 
     def params(self) -> dict[str, Any]:
-        """Hyper-parameters by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        """Hyper-parameters by name, without those that have the value their absence means (see `hyper`)."""
+        return {
+            f.name: getattr(self, f.name)
+            for f in dataclasses.fields(self)  # type: ignore[arg-type]
+            if not ("absent" in f.metadata and getattr(self, f.name) == f.metadata["absent"])
+        }
 
 
 @dataclass(frozen=True)
@@ -241,6 +249,17 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
     return cls(**(params or {}))
 
 
+def recorded_method(name: str, params: dict[str, Any]) -> Method:
+    """A method from what `Method.params` gave, possibly in an earlier version."""
+    method = make_method(name)
+    meant = {
+        f.name: f.metadata["absent"]
+        for f in dataclasses.fields(method)  # type: ignore[arg-type]
+        if "absent" in f.metadata
+    }
+    return make_method(name, meant | params)
+
+
 def hyper(
     default: Any,
     *,
@@ -249,9 +268,12 @@ def hyper(
     high: float | None = None,
     log: bool = False,
     choices: tuple[Any, ...] | None = None,
+    **more: Any,
 ) -> Any:
-    """A hyper-parameter: default, search range and one line of meaning side by side."""
-    return dataclasses.field(
-        default=default,
-        metadata={"text": text, "low": low, "high": high, "log": log, "choices": choices},
-    )
+    """A hyper-parameter: default, search range and one line of meaning side by side.
+
+    `absent=VALUE` marks one that was added when trainings had been recorded without it: they had this
+    value, and a training that has it is called as they are. `recorded_method` reads such records.
+    """
+    metadata = {"text": text, "low": low, "high": high, "log": log, "choices": choices, **more}
+    return dataclasses.field(default=default, metadata=metadata)

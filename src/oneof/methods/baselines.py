@@ -17,6 +17,7 @@ class Average(Method):
 
     watched = ()
     capturable = True
+    shardable = True
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         logits = [state.net(view) for view in batch.views]
@@ -29,6 +30,7 @@ class Oracle(Method):
     """Supervised training on the hidden true labels: what disambiguation could reach at best."""
 
     capturable = True
+    shardable = True
 
     def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
         return {}  # its targets are the truth: nothing to report

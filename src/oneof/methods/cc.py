@@ -27,6 +27,7 @@ class Cc(Method):
 
     watched = ()
     capturable = True
+    shardable = True
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         return torch.stack([set_loss(state.net(view), batch.candidates) for view in batch.views]).mean(dim=0)

@@ -57,6 +57,7 @@ class Dirk(Method):
 
     views: ClassVar[tuple[str, ...]] = ("strong",)
     watched = ()  # confidences are computed anew each step, no row keeps one
+    shardable: ClassVar[bool] = True
 
     def setup(self, task: Task) -> State:
         return State(task.net, teacher=follower(task.net))
@@ -91,6 +92,7 @@ class DirkRef(Dirk):
     size: int = hyper(128, choices=(64, 128, 256), text="length of an embedding")
 
     views = ("strong", "weak", "strong2")
+    shardable = False
 
     def setup(self, task: Task) -> State:
         projection = Projection(task, self.size)

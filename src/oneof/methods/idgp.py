@@ -64,6 +64,7 @@ class Idgp(Method):
     g_decay: float | None = hyper(None, low=1e-5, high=1e-3, log=True, text="weight decay of g; None: as f")
 
     views = ("plain", "strong", "strong2")
+    shardable = True
 
     def setup(self, task: Task) -> State:
         state = State(task.net, coins=independent_copy(task.net))

@@ -33,6 +33,7 @@ class Lws(Method):
     """Bounded one-versus-rest losses; candidates against the rest, traded off by a leverage."""
 
     capturable = True
+    shardable = True
 
     leverage: float = hyper(1.0, choices=(1.0, 2.0), text="β, the weight of the labels outside the set")
 

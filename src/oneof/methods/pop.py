@@ -48,6 +48,7 @@ class Pop(Method):
     window: int = hyper(5, low=3, high=7, text="epochs between removals, and averaged for them")
 
     views = ("weak", "strong", "strong2")
+    shardable = True
 
     def setup(self, task: Task) -> State:
         state = State(task.net, theta=torch.tensor(self.theta, dtype=task.dtype))

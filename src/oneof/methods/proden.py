@@ -23,6 +23,7 @@ class Proden(Method):
     """Self-training: a row's target is the model's own opinion, one visit ago, within its candidates."""
 
     capturable = True
+    shardable = True
 
     def setup(self, task: Task) -> State:
         state = State(task.net)

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from oneof.data.scaling import Scaling
 from oneof.estimator import PartialLabelClassifier
 from oneof.inputs import class_array
-from oneof.methods import make_method
+from oneof.methods.base import recorded_method
 from oneof.nets import NETS, as_net
 from oneof.persist.errors import ModelError
 from oneof.persist.folder import (
@@ -90,10 +90,10 @@ def _rebuild(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
         )
     if name != "custom" and name not in NETS:
         raise ModelError(f"{file} names the net {name!r:.80}; there are {', '.join(sorted(NETS))}.")
-    method = make_method(str(facts["method"]["name"]), facts["method"]["params"])
+    method = recorded_method(str(facts["method"]["name"]), facts["method"]["params"])
     estimator = PartialLabelClassifier(
         method.info.name,
-        method_params=facts["method"]["params"],
+        method_params=dict(vars(method)),
         net=net if name == "custom" else name,
         **params,
     )
@@ -105,6 +105,7 @@ def _rebuild(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
     estimator.classes_ = class_array(names)
     if facts["n_features_in"] is not None:
         estimator.n_features_in_ = int(facts["n_features_in"])
+    estimator.input_shape_ = tuple(int(size) for size in facts["input_shape"])
     if facts["feature_names_in"]:
         estimator.feature_names_in_ = np.asarray(list(map(str, facts["feature_names_in"])), dtype=object)
     estimator.scaling_ = None if facts["scaling"] is None else Scaling.from_dict(facts["scaling"])

@@ -84,7 +84,8 @@ def load_nets(
             nets = [as_net(own) for _ in range(copies)]
         else:
             with torch.device("meta"):
-                sizes = (int(facts["n_features_in"]), len(facts["classes"]))
+                shape = tuple(int(size) for size in facts["input_shape"])
+                sizes = (shape[0] if len(shape) == 1 else shape, len(facts["classes"]))
                 nets = [build_net(name, *sizes, **facts["net_options"]) for _ in range(copies)]
         expected = {
             f"{i}.{key}": tuple(value.shape)

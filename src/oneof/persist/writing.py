@@ -112,6 +112,7 @@ def description(estimator: PartialLabelClassifier) -> dict[str, Any]:
         "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},
         "classes": checked_names(estimator.classes_.tolist()),
         "n_features_in": getattr(estimator, "n_features_in_", None),
+        "input_shape": list(estimator.input_shape_),
         "feature_names_in": list(getattr(estimator, "feature_names_in_", [])) or None,
         "scaling": None if estimator.scaling_ is None else estimator.scaling_.to_dict(),
         "net": {"name": "custom" if own_net else estimator.net, "copies": len(estimator.net_)},

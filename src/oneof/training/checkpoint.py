@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load, save, save_file
 from torch import Tensor
 
 from oneof.data.files import replacing, write_text
@@ -38,6 +38,19 @@ def load_tree(path: Path) -> Any:
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return _unflatten(json.loads(file.metadata()["tree"]), tensors)
+
+
+def tree_to_bytes(tree: Any) -> bytes:
+    """A tree as the bytes of a safetensors file, to be sent to another process."""
+    tensors: dict[str, Tensor] = {}
+    text = json.dumps(_flatten(tree, tensors)).encode()
+    return save({**tensors, "tree": torch.frombuffer(bytearray(text), dtype=torch.uint8)})
+
+
+def tree_from_bytes(content: bytes) -> Any:
+    """What `tree_to_bytes` was given."""
+    tensors = load(content)
+    return _unflatten(json.loads(tensors.pop("tree").numpy().tobytes()), tensors)
 
 
 def _flatten(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -15,21 +15,26 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 import oneof
+from oneof import parallel
 from oneof.candidates import Candidates
 from oneof.methods.base import Batch, CleanBatch, Method, Restart, State, StepInfo, Task
 from oneof.methods.losses import set_loss
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
-from oneof.optimisers import make_optimiser
+from oneof.optimisers import like_parameters, make_optimiser
 from oneof.training.capture import CapturedStep
 from oneof.training.checkpoint import generator_states, restore_generators
 from oneof.training.clean import CleanRows
+from oneof.training.distributed import make_shards, meet, start, synchronised
 from oneof.training.progress import Progress, Silent, closing
 from oneof.training.recipe import SCHEDULES, Recipe, Speed, choose_device, choose_speed
 from oneof.training.run import Run
 from oneof.training.sources import EVALUATION_BATCH, Rows, as_input, make_rows
 from oneof.training.stopping import EarlyStopping, finish_epoch_on_interrupt
 from oneof.views import RowItself, Views
+
+OTHER_PROCESS = 100_003
+"""Between the seeds of two processes."""
 
 
 class TrainingError(RuntimeError):
@@ -69,6 +74,9 @@ def train(
 ) -> Trained:
     """Train a net with a method on rows that carry candidate labels.
 
+    Inside `oneof.parallel.join` several processes share the training: all call this with the same
+    arguments, and all get the same result. The first alone writes and shows progress.
+
     Parameters
     ----------
     method : Method
@@ -94,10 +102,11 @@ def train(
     recipe = recipe or Recipe()
     recipe.check()
     device = choose_device(recipe.device)
-    progress = progress or Silent()
+    first_process = parallel.rank() == 0
+    progress = progress if progress and first_process else Silent()
     with seeded(recipe.seed, device), fastest_convolutions(device):
         fit = Fit(method, net, x, candidates, recipe, clean, selection, test, views or RowItself(), device)
-        checkpoint = run.start(fit.config()) if run else None
+        checkpoint = start(run, fit.config()) if run else None
         if checkpoint:
             fit.load_state_dict(checkpoint)
         else:
@@ -109,17 +118,21 @@ def train(
             while not fit.finished and not out_of_time(began, fit.step.epoch - first, recipe.max_seconds):
                 row = fit.run_epoch()
                 progress.epoch(row)
+                interrupted = parallel.anywhere(interrupt.pressed)
                 if run:
-                    run.log(row)
-                    if fit.finished or interrupt.pressed or fit.step.epoch % recipe.checkpoint_every == 0:
-                        run.save(fit.state_dict())
-                if interrupt.pressed and not fit.finished:
+                    if first_process:
+                        run.log(row)
+                    if fit.finished or interrupted or fit.step.epoch % recipe.checkpoint_every == 0:
+                        saved = fit.state_dict()  # asks all processes
+                        if first_process:
+                            run.save(saved)
+                if interrupted and not fit.finished:
                     assert run is not None
                     raise KeyboardInterrupt(
                         f"stopped after epoch {fit.step.epoch}; continue from {run.folder}"
                     )
         trained = fit.result(seconds=time.perf_counter() - began)
-        if run and not run.done:
+        if run and first_process and not run.done:
             run.finish({"epochs": fit.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
         return trained
 
@@ -128,7 +141,7 @@ def out_of_time(began: float, epochs: int, limit: float | None) -> bool:
     """Whether another epoch like the mean of those so far would end after the limit."""
     if limit is None or not epochs:
         return False
-    return (time.perf_counter() - began) * (epochs + 1) / epochs > limit
+    return parallel.agreed((time.perf_counter() - began) * (epochs + 1) / epochs) > limit
 
 
 @contextmanager
@@ -181,15 +194,16 @@ class Fit:
     ) -> None:
         self.method, self.recipe, self.views, self.device = method, recipe, views, device
         self.candidate_sets, self.clean_rows = candidates, clean
+        self.shards = make_shards(len(candidates), recipe.shards, method)
         net = _made(net).to(device)
         self.net_text = str(net)
         self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
-        self.rows: Rows = make_rows(x, device, self.dtype, recipe.workers)
+        self.rows: Rows = make_rows(x, device, self.dtype, recipe.workers, self.shards.own)
         if len(self.rows) != len(candidates):
             raise ValueError(f"there are {len(self.rows)} inputs but {len(candidates)} candidate sets")
-        n = len(candidates)
-        self.batch_size = recipe.rows_per_step(n)
-        steps = n // self.batch_size
+        self.batch_size = recipe.rows_per_step(len(candidates), self.shards.count)
+        self.own_batch = self.batch_size // parallel.world_size()
+        steps = self.shards.steps(self.batch_size)
         self.candidates = torch.as_tensor(candidates.mask.copy()).to(device)
         self.truth = None if candidates.truth is None else torch.as_tensor(candidates.truth.copy()).to(device)
         self.clean = self._on_device(clean)
@@ -202,8 +216,11 @@ class Fit:
         self.clean_order = torch.Generator().manual_seed(recipe.seed + 2)
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
-        example = views.plain(next(self.rows.batches(torch.arange(min(n, 2)), 2))[1])
-        self.speed: Speed = choose_speed(recipe, device, example, method.capturable)
+        example = views.plain(next(self.rows.batches(self._own_rows()[:2], 2))[1])
+        alone = parallel.world_size() == 1  # processes talk to one another in the middle of a step
+        self.speed: Speed = choose_speed(recipe, device, example, method.capturable and alone)
+        if recipe.sync_batch_norm:
+            net = synchronised(net, device)
         if self.speed.wraps_features:
             net = with_fast_features(net, self.speed.precision, self.speed.channels_last)
         self.task = Task(
@@ -222,6 +239,8 @@ class Fit:
         )
         self.captured: CapturedStep | None = None
         self.state = method.setup(self.task).to(device)
+        parallel.from_first_(self.state.state_dict().values())  # a net that was given may differ
+        self._draw_apart()
         if self.speed.compiled:
             compile_features(self.state, self.batch_size)
         self.optimiser = self._main_optimiser()
@@ -242,11 +261,11 @@ class Fit:
     def steps(self) -> Iterator[None]:
         """The steps of an epoch, one at a time, so that several fits can take turns."""
         step, recipe = self.step, self.recipe
-        order = torch.randperm(len(self.rows), generator=self.order)[: step.steps_per_epoch * self.batch_size]
+        order = self.shards.order(self.order, self.batch_size)
         meta_rows = self._clean_order(self.method.clean_rows(self.batch_size))
         loss_rows = self._clean_order(recipe.clean_batch if recipe.clean_weight else 0)
         self.loss_sum.zero_()
-        for index, x in self.rows.batches(order, self.batch_size):
+        for index, x in self.rows.batches(order, self.own_batch):
             self._set_lr()
             inputs = (index, x, next(meta_rows), next(loss_rows))
             if self.captured is None:
@@ -274,12 +293,15 @@ class Fit:
             loss = loss + self.recipe.clean_weight * clean_loss
         self.optimiser.zero_grad()
         loss.backward()
+        parallel.average_gradients_(p for group in self.optimiser.param_groups for p in group["params"])
         self.optimiser.step()
         method.after_step(state, batch, step)
         self.loss_sum += loss.detach()
 
     def close_epoch(self) -> dict[str, Any]:
         """Evaluate and log after the last step of an epoch."""
+        meet(self.state)
+        parallel.average_([self.loss_sum])
         row = self._log(float(self.loss_sum) / self.step.steps_per_epoch)
         self.end_epoch()
         self.step.epoch += 1
@@ -300,7 +322,7 @@ class Fit:
         row: dict[str, Any] = {"epoch": epoch, "loss": loss, "lr": float(self.step.lr)}
         row |= {name: float(value) for name, value in self.method.report(self.state, self.truth).items()}
         if self.selection is not None:
-            row["selection"] = self._accuracy(self.selection.x, self.selection.mask)
+            row["selection"] = parallel.agreed(self._accuracy(self.selection.x, self.selection.mask))
             if self.stopping.improved(row["selection"], epoch) and self.recipe.keeps_best:
                 self.best = {name: value.clone() for name, value in self._predictor_state().items()}
         if self.test is not None:
@@ -361,15 +383,25 @@ class Fit:
         return CleanBatch(self.views.plain(x), torch.as_tensor(rows.mask.copy()).to(self.device))
 
     def _clean_order(self, size: int) -> Iterator[Tensor]:
-        """Numbers of the clean rows of every step: none, all of them if they are few, else a random part."""
-        n = 0 if self.clean is None else len(self.clean.x)
-        fixed = torch.arange(n if 0 < n <= size else 0, device=self.device)
-        steps = self.step.steps_per_epoch
-        if n <= size or not size:
-            yield from [fixed] * steps
-            return
-        for _ in range(steps):
-            yield torch.randint(n, (size,), generator=self.clean_order).to(self.device, non_blocking=True)
+        """Numbers of the clean rows of every step: none, all of them if they are few, else a random part.
+
+        All processes draw the same and each takes an equal part; a random remainder is left out.
+        """
+        n, shards = 0 if self.clean is None else len(self.clean.x), self.shards.count
+        size = min(n, size)
+        equal = size - size % shards
+        if size and not equal:
+            raise ValueError(f"{size} clean rows in a step cannot be divided among {shards} shards.")
+        fixed = self.shards.part(torch.arange(equal)).to(self.device)
+        for _ in range(self.step.steps_per_epoch):
+            if equal == n or not size:
+                yield fixed
+                continue
+            if size == n:
+                rows = torch.randperm(n, generator=self.clean_order)[:equal]
+            else:
+                rows = torch.randint(n, (equal,), generator=self.clean_order)
+            yield self.shards.part(rows).to(self.device, non_blocking=True)
 
     def _clean_batch(self, rows: Tensor) -> CleanBatch | None:
         clean = self.clean
@@ -384,10 +416,11 @@ class Fit:
     @torch.no_grad()
     def each_row(self, function: Callable[[Tensor], Tensor], view: str = "plain") -> Tensor:
         with evaluation_mode(self.state):
-            order = torch.arange(len(self.rows))
-            return torch.cat(
-                [function(self.views.plain(x)) for _, x in self.rows.batches(order, EVALUATION_BATCH)]
-            )
+            batches = self.rows.batches(self._own_rows(), EVALUATION_BATCH)
+            return self.shards.whole(torch.cat([function(self.views.plain(x)) for _, x in batches]))
+
+    def _own_rows(self) -> Tensor:
+        return torch.arange(len(self.rows))[self.shards.own]
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
@@ -432,6 +465,10 @@ class Fit:
         # where, how safely and how fast, not what
         for name in ("device", "workers", "checkpoint_every", "speed", "max_seconds"):
             recipe.pop(name)
+        recipe["shards"] = self.shards.count  # the same training, whether by one process or by many
+        for name, usual in (("shards", 1), ("sync_batch_norm", False)):
+            if recipe[name] == usual:  # so that runs from before there were these go on
+                recipe.pop(name)
         recipe["precision"] = str(self.speed.precision or self.dtype).removeprefix("torch.")
         return {
             "method": {"name": self.method.info.name, **self.method.params()},
@@ -444,6 +481,9 @@ class Fit:
         }
 
     def state_dict(self) -> dict[str, Any]:
+        """Everything, for the first process to write; all processes must ask for it together."""
+        generators = generator_states(self.device, **self._generators())
+        by_process = {name: parallel.from_all(value) for name, value in generators.items()}
         return {
             "epoch": self.step.epoch,
             "step": self.step.step,
@@ -453,7 +493,11 @@ class Fit:
             "stopping": self.stopping.state_dict(),
             "best": self.best,
             "history": self.history,
-            "generators": generator_states(self.device, **self._generators()),
+            "generators": generators,
+            "other_processes": [
+                {name: states[i] for name, states in by_process.items()}
+                for i in range(1, parallel.world_size())
+            ],
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -464,10 +508,23 @@ class Fit:
         self._lr_tensors(self.optimiser)
         for name, optimiser in self.state.optimisers.items():
             optimiser.load_state_dict(saved["own_optimisers"][name])
+        for optimiser in (self.optimiser, *self.state.optimisers.values()):
+            like_parameters(optimiser)
         self.stopping.load_state_dict(saved["stopping"])
         self.best = saved["best"] and {name: value.to(self.device) for name, value in saved["best"].items()}
         self.history = saved["history"]
         restore_generators(saved["generators"], self.device, **self._generators())
+        others = saved.get("other_processes", [])
+        if 0 < parallel.rank() <= len(others):
+            restore_generators(others[parallel.rank() - 1], self.device, **self._generators())
+        else:
+            self._draw_apart()  # one process began what several continue
+
+    def _draw_apart(self) -> None:
+        """From here on each process augments and drops out in its own way; the first as if it were alone."""
+        if parallel.rank():
+            torch.manual_seed(self.recipe.seed + OTHER_PROCESS * parallel.rank())
+            self.step.generator.manual_seed(self.recipe.seed + 1 + OTHER_PROCESS * parallel.rank())
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"order": self.order, "clean": self.clean_order, "step": self.step.generator}

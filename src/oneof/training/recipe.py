@@ -46,11 +46,21 @@ class Recipe:
     minute; auto: graph for images on a GPU, else eager. Methods that cannot be captured run eagerly."""
     workers: int = 0
     """Processes that load rows which do not fit the device."""
+    shards: int | None = None
+    """Parts into which rows are divided; every batch takes equally from all. None: one per process that
+    trains. More than one in a single process gives the batches that so many processes would see."""
+    sync_batch_norm: bool = False
+    """Several processes with GPUs: normalise by the whole batch, not by each process' part of it."""
 
-    def rows_per_step(self, n_rows: int) -> int:
-        """The batch size for n rows: never more than there are."""
-        wanted = self.batch_size or min(256, max(16, n_rows // 8))
-        return min(wanted, n_rows)
+    def rows_per_step(self, n_rows: int, shards: int = 1) -> int:
+        """The batch size for n rows: never more than there are, and an equal part from every shard."""
+        if self.batch_size and self.batch_size % shards:
+            raise ValueError(
+                f"batch_size is {self.batch_size}, which {shards} shards cannot take equal parts of.\n"
+                f"  Give a multiple of {shards}."
+            )
+        wanted = min(self.batch_size or min(256, max(16, n_rows // 8)), n_rows)
+        return max(shards, wanted - wanted % shards)
 
     @property
     def keeps_best(self) -> bool:
@@ -61,7 +71,7 @@ class Recipe:
         for name in ("epochs", "clean_batch", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        for name in ("batch_size", "patience"):
+        for name in ("batch_size", "patience", "shards"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; it must be at least 1 (or None).")

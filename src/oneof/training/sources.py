@@ -14,7 +14,9 @@ EVALUATION_BATCH = 4096
 
 
 class Rows(Protocol):
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Rows of the whole training."""
+        ...
 
     def batches(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Row numbers and inputs, both on the training device."""
@@ -26,20 +28,31 @@ class Rows(Protocol):
 
 
 class ResidentRows:
-    """All rows on the device: a batch is one gather."""
+    """All rows of this process on the device: a batch is one gather.
 
-    def __init__(self, x: Tensor, device: torch.device) -> None:
-        self.x = x.to(device)
+    Parameters
+    ----------
+    x : Tensor
+        The rows of the whole training.
+    own : slice
+        Those of this process: `start::step`, where several share the training.
+    """
+
+    def __init__(self, x: Tensor, device: torch.device, own: slice = slice(None)) -> None:
+        self.n_rows, self.step = len(x), own.step or 1
+        self.x = x[own].to(device)
+        self.whole = x if self.step > 1 else self.x  # stays where it is; for the digest alone
 
     def __len__(self) -> int:
-        return self.x.shape[0]
+        return self.n_rows
 
     def batches(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         for index in order.to(self.x.device).split(size):
-            yield index, self.x.index_select(0, index)
+            place = index if self.step == 1 else index // self.step
+            yield index, self.x.index_select(0, place)
 
     def digest(self) -> str:
-        return hashlib.sha256(self.x.contiguous().cpu().numpy().tobytes()).hexdigest()[:16]
+        return hashlib.sha256(self.whole.contiguous().cpu().numpy().tobytes()).hexdigest()[:16]
 
 
 class LoadedRows:
@@ -76,8 +89,10 @@ def as_input(x: Any, dtype: torch.dtype) -> Tensor:
     return x if x.dtype == torch.uint8 else x.to(dtype)
 
 
-def make_rows(x: Any, device: torch.device, dtype: torch.dtype, workers: int = 0) -> Rows:
-    """Arrays and tensors become resident; a `Dataset` is loaded."""
+def make_rows(
+    x: Any, device: torch.device, dtype: torch.dtype, workers: int = 0, own: slice = slice(None)
+) -> Rows:
+    """Arrays and tensors become resident, as far as they are `own`; a `Dataset` is loaded."""
     if isinstance(x, Dataset):
         return LoadedRows(x, device, dtype, workers)
-    return ResidentRows(as_input(x, dtype), device)
+    return ResidentRows(as_input(x, dtype), device, own)

@@ -30,6 +30,11 @@ def flip_and_crop(x: Tensor, flip: Tensor, down: Tensor, right: Tensor, pad: int
     """Mirror where `flip`, pad by reflection and cut out the window that starts at (down, right)."""
     rows, columns = pixel_grid(x)
     height, width = x.shape[2:]
+    if pad >= min(height, width):
+        raise ValueError(
+            f"images of {height} x {width} pixels cannot be padded by reflection by {pad}; "
+            "pad must be less than their size."
+        )
     rows = _reflected(rows + (down - pad).view(-1, 1, 1), height)
     columns = _reflected(columns + (right - pad).view(-1, 1, 1), width)
     columns = torch.where(flip.view(-1, 1, 1), width - 1 - columns, columns)
@@ -45,18 +50,23 @@ def _reflected(place: Tensor, size: int) -> Tensor:
 def affine(x: Tensor, matrix: Tensor, shift: Tensor) -> Tensor:
     """Pixel (i, j) of the result is the nearest pixel to matrix · (j, i) + shift, grey beyond the image.
 
-    Coordinates are (right, down) in pixels from the upper left corner, pixel centres at ½, as in the
-    published implementations. `matrix` is (B, 2, 2), `shift` is (B, 2).
+    Coordinates are (right, down) in pixels from the upper left corner, pixel centres at ½, and counted in
+    1/65536 of a pixel: whole numbers, which round the same way everywhere. `matrix` is (B, 2, 2), `shift`
+    is (B, 2), both in double precision.
     """
     rows, columns = pixel_grid(x)
-    down, right = rows + 0.5, columns + 0.5
-    m, s = matrix.view(-1, 4, 1, 1).unbind(1), shift.view(-1, 2, 1, 1).unbind(1)
-    columns = (m[0] * right + m[1] * down + s[0]).floor().long()
-    rows = (m[2] * right + m[3] * down + s[1]).floor().long()
+    m = _counted(matrix).view(-1, 4, 1, 1).unbind(1)
+    s = _counted(shift + matrix.sum(dim=2) / 2).view(-1, 2, 1, 1).unbind(1)
+    at_column = (m[0] * columns + m[1] * rows + s[0]) >> 16
+    at_row = (m[2] * columns + m[3] * rows + s[1]) >> 16
     height, width = x.shape[2:]
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    moved = take_pixels(x, rows.clamp(0, height - 1), columns.clamp(0, width - 1))
+    inside = (at_row >= 0) & (at_row < height) & (at_column >= 0) & (at_column < width)
+    moved = take_pixels(x, at_row.clamp(0, height - 1), at_column.clamp(0, width - 1))
     return torch.where(inside.unsqueeze(1), moved, torch.full_like(moved[:1, :1, :1, :1], GREY))
+
+
+def _counted(values: Tensor) -> Tensor:
+    return (values * 65536 + 0.5).floor().long()
 
 
 def square_mask(x: Tensor, down: Tensor, right: Tensor, size: int) -> Tensor:

@@ -72,10 +72,13 @@ class ImageViews:
         }
 
     def plain(self, x: Tensor) -> Tensor:
+        """Bytes, or numbers from 0 to 255, with every channel normalised."""
         mean, slope, _ = self._on(x.device)
         return ((x.float() - mean) * slope).contiguous(memory_format=self.memory_format)
 
     def train(self, x: Tensor, roles: tuple[str, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
+        if not (self.flip or self.pad or self.cutout or POLICIES[self.policy]):
+            return (self.plain(x),)  # nothing varies: one view serves all roles
         return tuple(self._view(x, role, generator) for role in roles)
 
     def _view(self, x: Tensor, role: str, generator: torch.Generator) -> Tensor:
@@ -95,7 +98,7 @@ class ImageViews:
         view = self.plain(x)
         if self.cutout:
             hole = square_mask(x, (draws[:, 3] * height).long(), (draws[:, 4] * width).long(), self.cutout)
-            view = view.masked_fill(hole, 0)
+            view.masked_fill_(hole, 0)  # in place: a new tensor may have another memory order
         return view
 
     def _on(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

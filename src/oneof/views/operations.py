@@ -1,17 +1,19 @@
 """The operations of AutoAugment and RandAugment, a whole batch at once, another one for every image.
 
 Each image has one operation with one strength. Geometric ones are an affine map; brightness, contrast,
-inversion and their like are a table of 256 values per channel; colour and sharpness are blends. All
-images go through all three, with parameters that change nothing where the operation is another one: no
-branch depends on the data, and the cost does not depend on the draw.
+inversion and their like are a table of 256 values per channel; colour and sharpness are blends. On a GPU
+all images go through all three, with parameters that change nothing where the operation is another one: no
+branch depends on the data, so that a step can be recorded. On a CPU each goes through the one it needs.
 
 Strengths go from 0 to 9, as the policies were published; the ranges are those of AutoAugment (Cubuk et
-al. 2019, appendix).
+al. 2019, appendix). Pixels are those that Pillow makes, with which the policies were found, down to how
+it rounds; hence double precision where Pillow has it, in what there is little of.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -23,6 +25,7 @@ OPERATIONS = (
     "autocontrast", "equalize", "invert", "solarize", "posterize",
     "contrast", "brightness", "colour", "sharpness",
 )  # fmt: skip
+MOVES, LOOKS_UP, BLENDS = OPERATIONS[1:6], OPERATIONS[6:13], OPERATIONS[13:]
 _NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
 LEVELS = 9
 """The greatest strength."""
@@ -41,10 +44,22 @@ def apply_operations(x: Tensor, operation: Tensor, level: Tensor, sign: Tensor) 
     sign : float (B,)
         1 or −1: the direction of what has one.
     """
-    part = level / LEVELS
-    x = _moved(x, operation, part * sign)
-    x = _looked_up(x, operation, part, part * sign)
-    return _blended(x, operation, 1 + 0.9 * part * sign)
+    part = level.double() / LEVELS
+    factor = (1 + 0.9 * part * sign).float()
+    x = _where_needed(MOVES, _moved, x, operation, part * sign)
+    x = _where_needed(LOOKS_UP, _looked_up, x, operation, part, factor)
+    return _where_needed(BLENDS, _blended, x, operation, factor)
+
+
+def _where_needed(
+    names: tuple[str, ...], function: Callable[..., Tensor], x: Tensor, operation: Tensor, *more: Tensor
+) -> Tensor:
+    """All images after the function, which changes only those with one of these operations."""
+    if x.device.type != "cpu":
+        return function(x, operation, *more)
+    rows = _is(operation, *names).nonzero().flatten()
+    changed = function(x[rows], operation[rows], *(values[rows] for values in more))
+    return x.index_copy(0, rows, changed)
 
 
 def _is(operation: Tensor, *names: str) -> Tensor:
@@ -75,19 +90,18 @@ def _moved(x: Tensor, operation: Tensor, part: Tensor) -> Tensor:
     return affine(x, matrix, torch.stack([right, down], dim=1))
 
 
-def _looked_up(x: Tensor, operation: Tensor, part: Tensor, signed: Tensor) -> Tensor:
+def _looked_up(x: Tensor, operation: Tensor, part: Tensor, factor: Tensor) -> Tensor:
     """Operations that replace each value of a channel by another: one table per image and channel."""
     b, channels = x.shape[:2]
-    values = x.view(b, channels, -1).long()
+    values = x.flatten(2).long()
     counts = torch.zeros(b, channels, 256, device=x.device).scatter_add_(
         2, values, torch.ones((), device=x.device).expand(values.shape)
     )
     v = torch.arange(256, device=x.device, dtype=torch.float32).view(1, 1, -1)
-    op, part = operation.view(-1, 1, 1), part.view(-1, 1, 1)
-    factor = (1 + 0.9 * signed).view(-1, 1, 1)
+    op, part, factor = operation.view(-1, 1, 1), part.float().view(-1, 1, 1), factor.view(-1, 1, 1)
     threshold = 256 * (1 - part)
     lost = 2 ** (4 * part).round()  # posterize: 0 to 4 of the 8 bits
-    mean = _grey(x).mean(dim=(2, 3)).add(0.5).floor().view(-1, 1, 1)
+    mean = _grey(x).double().mean(dim=(2, 3)).add(0.5).floor().float().view(-1, 1, 1)
 
     table = v.expand(b, channels, -1)
     for name, made in (
@@ -100,7 +114,7 @@ def _looked_up(x: Tensor, operation: Tensor, part: Tensor, signed: Tensor) -> Te
         ("equalize", _equalized(counts, v)),
     ):
         table = torch.where(_is(op, name), made, table)
-    table = table.clamp(0, 255).add(1e-3).floor().to(torch.uint8)  # 1e-3: whole numbers stay whole
+    table = table.clamp(0, 255).to(torch.uint8)
     return table.gather(2, values).view_as(x)
 
 
@@ -109,8 +123,9 @@ def _stretched(counts: Tensor, v: Tensor) -> Tensor:
     there = counts > 0
     low = torch.where(there, v, v.new_full((), 256)).amin(dim=2, keepdim=True)
     high = torch.where(there, v, v.new_full((), -1)).amax(dim=2, keepdim=True)
-    scale = 255 / (high - low).clamp(min=1)
-    return torch.where(high > low, (v - low) * scale, v)
+    span = (high - low).clamp(min=1).double()
+    scale = torch.full_like(span, 255) / span  # a number divided by a tensor would be rounded twice
+    return torch.where(high > low, (v * scale - low * scale).floor().float(), v)
 
 
 def _equalized(counts: Tensor, v: Tensor) -> Tensor:
@@ -128,24 +143,27 @@ def _blended(x: Tensor, operation: Tensor, factor: Tensor) -> Tensor:
     pixels = x.float()
     colour = torch.where(_is(operation, "colour"), factor, torch.ones_like(factor)).view(-1, 1, 1, 1)
     sharp = torch.where(_is(operation, "sharpness"), factor, torch.ones_like(factor)).view(-1, 1, 1, 1)
-    grey = _grey(x).add(0.5).floor()
-    pixels = grey + colour * (pixels - grey)
+    grey = _grey(x)
+    pixels = (grey + colour * (pixels - grey)).clamp(0, 255).floor()
     smooth = _smoothed(pixels)
     pixels = smooth + sharp * (pixels - smooth)
-    return pixels.clamp(0, 255).add(1e-2).floor().to(torch.uint8)  # 1e-2: rounding of the blends
+    return pixels.clamp(0, 255).to(torch.uint8)
 
 
 def _grey(x: Tensor) -> Tensor:
-    """Brightness as the eye sees it, (B, 1, height, width)."""
+    """Brightness as the eye sees it, whole numbers (B, 1, height, width)."""
     pixels = x.float()
     if x.shape[1] != 3:
-        return pixels.mean(dim=1, keepdim=True)
-    return (0.299 * pixels[:, 0] + 0.587 * pixels[:, 1] + 0.114 * pixels[:, 2]).unsqueeze(1)
+        return pixels.mean(dim=1, keepdim=True).add(0.5).floor()
+    # 0.299, 0.587 and 0.114 in 1/65536: all sums are whole and below 2^24, hence exact
+    red, green, blue = pixels.unbind(dim=1)
+    return ((19595 * red + 38470 * green + 7471 * blue + 32768) / 65536).floor().unsqueeze(1)
 
 
 def _smoothed(pixels: Tensor) -> Tensor:
     """Mean of each pixel (weight 5) and its eight neighbours (weight 1); the border stays as it is."""
-    total = torch.nn.functional.avg_pool2d(pixels, 3, stride=1) * 9 + 4 * pixels[:, :, 1:-1, 1:-1]
+    columns = pixels[..., :-2, :] + pixels[..., 1:-1, :] + pixels[..., 2:, :]
+    total = columns[..., :-2] + columns[..., 1:-1] + columns[..., 2:] + 4 * pixels[..., 1:-1, 1:-1]
     smooth = pixels.clone()
-    smooth[:, :, 1:-1, 1:-1] = (total / 13).add(0.5).floor()
+    smooth[..., 1:-1, 1:-1] = (total / 13).add_(0.5).floor_()
     return smooth

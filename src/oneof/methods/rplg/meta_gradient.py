@@ -13,6 +13,10 @@ functions below have one signature and return this B × c matrix:
 - `difference`: a central difference of two forward passes;
 - `head`: closed form, where only the last layer moves; for a linear classifier this is exact;
 - `unrolled`: back-propagation through the virtual step; the slow reference.
+
+Where several processes train together, B is the number of rows in this one, and the virtual step and u are
+averages over all of them. The meta-learner's gradient, a sum over rows of (lr / B) times something, is then
+averaged as well, which makes it that of one process with all rows.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from oneof.methods.targets import candidate_softmax
 from oneof.nets import Net, evaluation_mode
 from oneof.nets.fast import uncompiled
 from oneof.nets.frozen import frozen_statistics
+from oneof.parallel import averaged
 
 
 @dataclass
@@ -98,13 +103,15 @@ def head(step: LookAhead) -> Tensor:
         h_clean = clean_features(step)
     # the virtual step of weight and bias
     error = p - step.target
-    weight = layer.weight - rate * (error.T @ h)
-    bias = None if layer.bias is None else layer.bias - rate * error.sum(dim=0)
+    to_weight, to_bias = averaged([error.T @ h, error.sum(dim=0)])
+    weight = layer.weight - rate * to_weight
+    bias = None if layer.bias is None else layer.bias - rate * to_bias
     # u, the gradient of the outer loss at the moved layer
     logits = nn.functional.linear(h_clean, weight, bias)
     residual = logits.softmax(dim=-1).sub_(candidate_softmax(logits, step.clean_mask)).div_(len(h_clean))
+    u_weight, u_bias = averaged([residual.T @ h_clean, residual.sum(dim=0)])
     # directional derivative of the training logits along u, then of their log-softmax
-    slope = nn.functional.linear(h, residual.T @ h_clean, None if bias is None else residual.sum(dim=0))
+    slope = nn.functional.linear(h, u_weight, None if bias is None else u_bias)
     return rate * (slope - (p * slope).sum(dim=-1, keepdim=True))
 
 
@@ -114,8 +121,12 @@ def unrolled(step: LookAhead) -> Tensor:
     target = step.target.detach().requires_grad_()
     inner = cross_entropy(step.logits, target).mean()
     slopes = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
-    moved = {name: p - step.lr * slope for (name, p), slope in zip(parameters.items(), slopes)}
-    (gradient,) = torch.autograd.grad(outer_loss(step, moved), target, retain_graph=True)
+    # the step goes by the mean of all processes, its derivative by the targets that are here
+    shared = [slope + (mean - slope).detach() for slope, mean in zip(slopes, averaged(slopes))]
+    moved = [p - step.lr * slope for p, slope in zip(parameters.values(), shared)]
+    loss = outer_loss(step, dict(zip(parameters, moved)))
+    u = averaged(torch.autograd.grad(loss, moved, retain_graph=True))
+    (gradient,) = torch.autograd.grad(moved, target, u, retain_graph=True)
     return gradient
 
 
@@ -135,7 +146,7 @@ def virtual_step(step: LookAhead) -> dict[str, Tensor]:
     parameters = trainable(step.net)
     with torch.enable_grad():
         inner = cross_entropy(step.logits, step.target).mean()
-    slopes = torch.autograd.grad(inner, list(parameters.values()), retain_graph=True)
+    slopes = averaged(torch.autograd.grad(inner, list(parameters.values()), retain_graph=True))
     moved = torch._foreach_mul(slopes, -step.lr)
     torch._foreach_add_(moved, [p.detach() for p in parameters.values()])
     return dict(zip(parameters, moved))
@@ -156,7 +167,7 @@ def outer_gradient(step: LookAhead) -> dict[str, Tensor]:
     moved = {name: p.requires_grad_() for name, p in virtual_step(step).items()}
     with torch.enable_grad():
         loss = outer_loss(step, moved)
-    return dict(zip(moved, torch.autograd.grad(loss, list(moved.values()))))
+    return dict(zip(moved, averaged(torch.autograd.grad(loss, list(moved.values())))))
 
 
 def outer_loss(step: LookAhead, parameters: dict[str, Tensor]) -> Tensor:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.rplg.branches import Branches, first_opinions, only_labels, opinions
+from oneof.methods.rplg.many_classes import CandidateBranches, CandidateOpinions, takes_full_form
 from oneof.methods.rplg.meta_gradient import (
     META_GRADIENTS,
     LookAhead,
@@ -34,6 +35,7 @@ from oneof.methods.rplg.meta_gradient import (
 from oneof.methods.rplg.meta_learner import meta_learner
 from oneof.methods.targets import candidate_softmax, uniform
 from oneof.optimisers import make_optimiser
+from oneof.parallel import average_, averaged
 
 
 @register("rplg", year=2025, venue="NeurIPS", forwards=2, backwards=1)
@@ -81,9 +83,21 @@ class Rplg(Method):
     rollback: bool = hyper(True, text="undo the virtual step before the real one (ablation: False)")
     recompute_u: bool = hyper(False, text="ask the branches again after the meta step (ablation)")
     difference_step: float = hyper(1e-2, text="c_0 of the central difference")
+    branches: Literal["auto", "full", "candidates"] = hyper(
+        "auto",
+        absent="auto",
+        text="whole branches, or of small rank and for candidates only; auto: by the number of classes",
+    )
+    branch_rank: int = hyper(16, absent=16, text="rank of the branches' corrections, for many classes")
+    meta_scale: Literal["unit", "rate"] = hyper(
+        "unit",
+        absent="rate",
+        text="unit: the look-ahead's slope without the learning rate as a factor; rate: with it",
+    )
 
     watched = ("mu", "v", "q")
     capturable = True
+    shardable = True
 
     def stage(self, state: State, step: StepInfo) -> Hashable:
         return state.notes["all_visited"], step.step % self.meta_every == 0
@@ -97,7 +111,7 @@ class Rplg(Method):
         c, flat = task.n_classes, uniform(task.candidates, dtype=task.dtype)
         with torch.no_grad():
             z = task.net.features(task.example)
-        state = State(task.net, branches=Branches(c, z.shape[1]).to(task.dtype))
+        state = State(task.net, branches=self.make_branches(task, z.shape[1]).to(task.dtype))
         state.notes |= {"draws": draws_at_random(task.net), "all_visited": False}
         if self.learns_weights(task):
             inputs = z if self.meta_input == "features" else task.example.flatten(1)
@@ -109,9 +123,20 @@ class Rplg(Method):
             state.rows.add(name, flat)
         state.rows.add("visited", torch.zeros_like(task.candidates[:, 0]))
         if self.u == "table":
+            if isinstance(state.branches, CandidateBranches):
+                raise ValueError("u='table' needs branches='full': it keeps every branch's opinion per row")
             reduced = state.branches.reduced_sets(task.candidates)
             state.rows.add("u", first_opinions(reduced, task.candidates, like=flat))
         return state
+
+    def make_branches(self, task: Task, n_features: int) -> nn.Module:
+        full = self.branches == "full" or (
+            self.branches == "auto" and takes_full_form(task.n_classes, n_features)
+        )
+        if full:
+            return Branches(task.n_classes, n_features)
+        largest = int(task.candidates.sum(dim=1).max())
+        return CandidateBranches(task.n_classes, n_features, self.branch_rank, largest)
 
     def learns_weights(self, task: Task) -> bool:
         if self.weights == "uniform":
@@ -158,7 +183,7 @@ class Rplg(Method):
             )
             if step.step % self.meta_every == 0:
                 self.meta_step(state, ahead, w, u)
-            if self.recompute_u:
+            if self.recompute_u and isinstance(u, Tensor):
                 u = opinions(state.branches.logits(z), state.branches.reduced_sets(candidates), candidates)
             with torch.no_grad():
                 w = self.branch_weights(state, batch, z, mu)  # R16: new Gamma, same U
@@ -175,9 +200,13 @@ class Rplg(Method):
 
     def branch_step(
         self, state: State, batch: Batch, z: Tensor, mu: Tensor, visited: Tensor | None
-    ) -> Tensor:
+    ) -> Tensor | CandidateOpinions:
         """U for this step (R7), then one step of every branch towards its row of U (R13)."""
         branches, candidates = state.branches, batch.candidates
+        if isinstance(branches, CandidateBranches):
+            likely = 1 - mu if self.branch_rows == "likely" else None
+            rates = (self.branch_lr, self.branch_momentum, self.branch_decay)
+            return branches.step(z, candidates, visited, likely, rates)
         reduced = branches.reduced_sets(candidates)
         logits = branches.logits(z)
         now = opinions(logits, reduced, candidates)
@@ -192,6 +221,7 @@ class Rplg(Method):
         if self.branch_rows == "likely":
             row_weight = row_weight * (1 - mu)
         slopes = branches.gradient(logits, u, z, row_weight)
+        average_(slopes)
         branches.move(slopes, self.branch_lr, self.branch_momentum, self.branch_decay)
         return u
 
@@ -204,12 +234,17 @@ class Rplg(Method):
             logits = logits + (1 - mu).clamp(min=1e-4).log()
         return candidate_softmax(logits, batch.candidates)
 
-    def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor) -> None:
+    def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor | CandidateOpinions) -> None:
         """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""
         slope = META_GRADIENTS[self.meta_gradient](ahead)
-        slope_w = torch.bmm(u, slope.unsqueeze(2)).squeeze(2)  # chain rule through v = w U
+        if self.meta_scale == "unit":
+            # Adam hides the factor, its weight decay does not: with it, a learning rate that falls to
+            # zero takes the meta-learner back to uniform weights
+            slope = slope / ahead.lr
+        slope_w = through_mix(slope, u)
         parameters = list(state.meta.parameters())
-        for parameter, gradient in zip(parameters, torch.autograd.grad((w * slope_w).sum(), parameters)):
+        gradients = averaged(torch.autograd.grad((w * slope_w).sum(), parameters))
+        for parameter, gradient in zip(parameters, gradients):
             parameter.grad = gradient
         state.optimisers["meta"].step()
 
@@ -239,11 +274,21 @@ class RplgNm(Rplg):
     """RPLG without its meta-learner: all candidate branches weigh the same (the paper's ablation)."""
 
     weights: Literal["learned", "uniform"] = hyper("uniform", choices=("uniform",), text="fixed here")
+    meta_scale: Literal["unit", "rate"] = hyper("rate", absent="rate", text="of no effect here")
 
 
-def mix(w: Tensor, u: Tensor) -> Tensor:
+def mix(w: Tensor, u: Tensor | CandidateOpinions) -> Tensor:
     """v = w U (R6)."""
+    if isinstance(u, CandidateOpinions):
+        return u.mix(w)
     return torch.bmm(w.unsqueeze(1), u).squeeze(1)
+
+
+def through_mix(slope: Tensor, u: Tensor | CandidateOpinions) -> Tensor:
+    """The chain rule through v = w U: from a derivative with respect to v to one with respect to w."""
+    if isinstance(u, CandidateOpinions):
+        return u.slopes(slope)
+    return torch.bmm(u, slope.unsqueeze(2)).squeeze(2)
 
 
 def draws_at_random(net: nn.Module) -> bool:

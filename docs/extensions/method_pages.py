@@ -1,0 +1,170 @@
+"""One page per method, from the registry: its docstring, its hyper-parameters, its cost and its records."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from records import lookup
+
+from oneof.bench.tables import method_title, title
+from oneof.commands.methods import state_per_row
+from oneof.methods import MethodInfo
+
+PLACES = (
+    ("results/table2/summary.json", "table2", "linear", "the paper's protocol, linear model"),
+    ("results/table2/summary.json", "table2", "mlp", "the paper's protocol, MLP"),
+    ("results/table2/summary.json", "equal-information", "mlp", "clean rows in every loss, MLP"),
+    ("results/digits/summary.json", "quick", "mlp", "digits, defaults, MLP"),
+)
+
+
+def title_of(info: MethodInfo) -> str:
+    """As the paper writes it where the module says so: `PiCO: contrastive …`."""
+    first = module_text(info).splitlines()[0].partition(":")[0]
+    return first if first.casefold() == info.name else method_title(info.name)
+
+
+def module_text(info: MethodInfo) -> str:
+    return (inspect.getmodule(info.cls).__doc__ or "").strip()  # type: ignore[union-attr]
+
+
+def as_markdown(text: str) -> str:
+    """A docstring as Markdown: indented formulas are text blocks, letters that Markdown reads are kept."""
+    out, block = [], False
+    for line in text.splitlines():
+        if line.startswith("    "):
+            if not block:
+                out.append("```{code-block} text\n:class: formula\n")
+            block = True
+            out.append(line[4:])
+            continue
+        if block and line.strip():
+            while not out[-1].strip():
+                out.pop()
+            out.append("```\n")
+            block = False
+        out.append(line if block else escaped(line))
+    return "\n".join([*out, "```"] if block else out)
+
+
+def escaped(line: str) -> str:
+    parts = re.split(r"(`[^`]*`)", line)
+    parts[::2] = [re.sub(r"([_<|\[\]])", r"\\\1", part) for part in parts[::2]]
+    line = "".join(parts)
+    return re.sub(r"^([+#-])", r"\\\1", line)
+
+
+def searched(facts: Any) -> str:
+    """The search range of a hyper-parameter, in words."""
+    if facts.get("choices"):
+        return ", ".join(f"`{value}`" for value in facts["choices"])
+    if facts.get("low") is not None:
+        return f"{facts['low']:g} to {facts['high']:g}{' (log)' if facts['log'] else ''}"
+    return ""
+
+
+def needs(info: MethodInfo) -> str:
+    if info.name == "oracle":
+        return "the true labels: it is the upper end of a comparison, not a method to use"
+    return (
+        "clean rows (given, or found among the rows)" if info.cls().clean_rows(1) else "candidate sets only"
+    )
+
+
+def method_page(info: MethodInfo) -> str:
+    method, text = info.cls(), module_text(info)
+    _, _, rest = text.partition("\n")
+    facts = {
+        "name": f"`{info.name}`",
+        "published": f"{info.venue} {info.year}" if info.year else info.venue,
+        "learns from": needs(info),
+        "views": ", ".join(f"`{role}`" for role in method.views) + " (on tables all are the row itself)",
+        "cost of a step": f"{info.forwards:g} forward and {info.backwards:g} backward passes per row",
+        "kept per training row": f"{state_per_row(method)} numbers (c classes)".replace(
+            "nothing numbers", "nothing"
+        ),
+        "steps as a CUDA graph": "yes" if method.capturable else "no",
+        "source": f"`src/{info.cls.__module__.replace('.', '/')}.py`",
+    }
+    if info.note:
+        facts["note"] = info.note
+    lines = [f"# {title_of(info)}", "", escaped(info.summary), "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in facts.items()]
+    call = f'PartialLabelClassifier("{info.name}")'
+    lines += [
+        "",
+        "```{code-block} python",
+        f"from oneof import PartialLabelClassifier\n\nmodel = {call}.fit(X, candidates)",
+    ]
+    lines += [
+        "```",
+        "",
+        "```{code-block} bash",
+        f"oneof fit table.csv --candidates labels --method {info.name}",
+        "```",
+        "",
+    ]
+    lines += ["## Paper and deviations", "", as_markdown(rest.strip() or text), ""]
+    if info.cls.__module__.startswith("oneof.methods.rplg"):
+        lines += ["All equations, and what the paper leaves open: [RPLG in this library](../../rplg.md).", ""]
+    lines += ["## Hyper-parameters", "", *hyper_parameters(method), "", *in_records(info.name)]
+    return "\n".join(lines) + "\n"
+
+
+def hyper_parameters(method: Any) -> list[str]:
+    fields = dataclasses.fields(method)
+    if not fields:
+        return ["None of its own."]
+    rows = [
+        f"| `{f.name}` | `{getattr(method, f.name)}` | {searched(f.metadata)} "
+        f"| {escaped(f.metadata.get('text', ''))} |"
+        for f in fields
+    ]
+    head = ["| name | default | search range | meaning |", "|---|---|---|---|"]
+    return [
+        *head,
+        *rows,
+        "",
+        "The lab and `oneof.bench.tune` search those with a range; pass others by `method_params`.",
+    ]
+
+
+def in_records(name: str) -> list[str]:
+    """What our records say of a method: test accuracy and mean rank."""
+    rows = []
+    for file, protocol, net, words in PLACES:
+        table = lookup(f"{file}:{protocol}/{net}")
+        cells = {title(d): cell[name] for d, cell in table.items() if name in cell}
+        if not cells:
+            continue
+        ranks = lookup(f"{file}:mean_rank/{protocol}/{net}")
+        means = ", ".join(f"{d} {c['mean']:.2f} ± {c['std']:.2f}" for d, c in cells.items())
+        place = f"{ranks[name]:.2f} of {len(ranks)}" if name in ranks else "not ranked"
+        folder = Path(file).parent.name
+        rows.append(f"| [{words}](../results/{folder}/README.md) | {means} | {place} |")
+    if not rows:
+        return []
+    head = ["## In our records", "", "Test accuracy in %, mean ± standard deviation over splits.", ""]
+    return [*head, "| protocol | accuracy | mean rank |", "|---|---|---|", *rows]
+
+
+def overview(methods: list[MethodInfo]) -> str:
+    """The table of all methods, included by methods.md."""
+    lines = [
+        "---",
+        "orphan: true",
+        "---",
+        "| method | published | cost | learns from | idea |",
+        "|---|---|---|---|---|",
+    ]
+    for info in sorted(methods, key=lambda m: (-m.year or 1, m.name)):
+        source = needs(info).split(":")[0].split(" (")[0]
+        lines.append(
+            f"| [{title_of(info)}](/generated/methods/{info.name}.md) | {info.venue} {info.year or ''} "
+            f"| {info.forwards:g}F\u00a0{info.backwards:g}B | {source} | {escaped(info.summary)} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,47 @@
+"""Every figure on a page that people read first comes from a record, or is no result at all."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+# figures that are no results: settings, versions, definitions
+ALLOWED = {
+    "index.md": {"0.5", "3.11"},
+    "faq.md": {"0.5", "90 %"},
+    "methods.md": set(),
+    "results.md": set(),
+    "tutorials/index.md": set(),
+    "tutorials/crowd.md": set(),
+    "tutorials/network.md": {"0.3"},
+    "tutorials/paper.md": set(),
+}
+FENCE = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
+RECORD = re.compile(r"\{record\}`[^`]+`")
+CODE = re.compile(r"`[^`]+`")
+FIGURE = re.compile(r"\d+(?:[.,]\d+)?\s?%|\d+\.\d+")
+
+
+def figures(text: str) -> list[str]:
+    """Percentages and decimals of a page that are neither code nor taken from a record."""
+    for pattern in (FENCE, RECORD, CODE):
+        text = pattern.sub("", text)
+    return [re.sub(r"\s", " ", figure) for figure in FIGURE.findall(text)]
+
+
+@pytest.mark.parametrize("page", ALLOWED)
+def test_figures_come_from_records(page):
+    found = set(figures((DOCS / page).read_text(encoding="utf-8")))
+    assert not found - ALLOWED[page], "take them from a record: {record}`results/…/summary.json:path | .1f`"
+    assert not ALLOWED[page] - found, "no longer on the page"
+
+
+def test_all_tutorials_are_looked_at():
+    assert {f"tutorials/{page.name}" for page in (DOCS / "tutorials").glob("*.md")} <= set(ALLOWED)
+
+
+def test_figures_are_found_where_they_count():
+    assert figures("it has 93.5 % and 0.71, rank 3.2,\n12 % of") == ["93.5 %", "0.71", "3.2", "12 %"]
+    assert figures("`lr=0.1` {record}`results/a.json:b | .1f` %\n```bash\n0.5\n```\n") == []
