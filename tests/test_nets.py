@@ -111,7 +111,7 @@ def test_layer_sizes_that_cannot_be_meant(hidden):
 
 
 def test_unknown_names():
-    with pytest.raises(ValueError, match=r"no net 'resnet'; there are linear, mlp"):
+    with pytest.raises(ValueError, match=r"no net 'resnet'; there are lenet, linear, mlp"):
         build_net("resnet", 4, 3)
     with pytest.raises(ValueError, match="activation is 'sin'"):
         mlp(4, 3, activation="sin")

@@ -271,7 +271,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         more_than_tables = not isinstance(self.net, str) or self.net in IMAGE_NETS
         # features are scaled in double precision: in single, a column of time stamps would lose its digits
         table = getattr(X, "ndim", 2) == 2
-        dtype: Any = [np.float64, np.float32] if table else [np.uint8, np.float32]
+        dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
         X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=more_than_tables)
         shape = getattr(self, "input_shape_", None)
         if not reset and shape is not None and X.shape[1:] != shape:

@@ -10,6 +10,7 @@ Outside of `join` there is one process, and everything here gives back at once w
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -53,9 +54,12 @@ def join(backend: str | None = None) -> Iterator[None]:
         _group = dist.group.WORLD
     try:
         yield
+        dist.barrier(_group)  # nobody leaves while another still works
     finally:
         group, _group = _group, None
         dist.destroy_process_group(group if there else None)
+        del group
+        gc.collect()  # threads of a group that outlives the interpreter end the process with an error
 
 
 def rank() -> int:
