@@ -2,6 +2,7 @@
 
 import csv
 import os
+import warnings
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from oneof import Candidates, PartialLabelClassifier
 from oneof.data.encoding import TableEncoder
 from oneof.data.errors import DataError
 from oneof.streaming import Wishes, predict_file
+from oneof.tables import read_table
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -160,3 +162,39 @@ def test_progress_is_told(model, table, tmp_path):
     seen = []
     predict_file(model, table, tmp_path / "p.csv", Wishes(batch=40), seen.append)
     assert seen == [40, 80, 90]
+
+
+def test_a_folder_of_images(tmp_path):
+    Image = pytest.importorskip("PIL.Image", reason="reading images needs pillow")
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 2
+    images = (rng.integers(0, 60, size=(30, 8, 8, 3)) + 150 * y[:, None, None, None]).astype(np.uint8)
+    (tmp_path / "pictures" / "more").mkdir(parents=True)
+    for i, pixels in enumerate(images):
+        place = tmp_path / "pictures" / ("more" if i % 2 else ".") / f"{i:02d}.png"
+        Image.fromarray(pixels).save(place)
+    mask = np.eye(2, dtype=bool)[y]
+    mask[::5] = True
+    model = PartialLabelClassifier("proden", net="lenet", epochs=5, device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(images.transpose(0, 3, 1, 2), mask)
+    out = tmp_path / "answers.csv"
+    done = predict_file(model, tmp_path / "pictures", out, Wishes(batch=7))
+    assert done.rows == 30
+    table = read_table(out)
+    assert table.column("file")[0] == "00.png"
+    assert table.column("file")[-1] == "more/29.png"
+    labels = model.predict(images.transpose(0, 3, 1, 2))
+    expected = {f"{'more/' if i % 2 else ''}{i:02d}.png": int(k) for i, k in enumerate(labels)}
+    assert {f: int(k) for f, k in zip(table.column("file"), table.column("label"))} == expected
+    with pytest.raises(DataError, match="no column 'id' to keep"):
+        predict_file(model, tmp_path / "pictures", out, Wishes(keep=("id",)))
+
+
+def test_a_folder_for_a_model_of_tables(tmp_path):
+    model = PartialLabelClassifier("proden", net="linear", epochs=1, device="cpu").fit(
+        np.eye(4), np.eye(4, dtype=bool)
+    )
+    with pytest.raises(DataError, match="not trained on a folder of images"):
+        predict_file(model, tmp_path, tmp_path / "out.csv")

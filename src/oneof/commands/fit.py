@@ -263,4 +263,5 @@ class Fit:
             lines["report"] = self.out / "report.html"
         for name, path in lines.items():
             print(f"{name + ':':8} {path}")
-        print(f"next:    oneof review {self.out}, oneof predict {self.out} TABLE")
+        what = "TABLE" if self.images is None else "FOLDER"
+        print(f"next:    oneof review {self.out}, oneof predict {self.out} {what}")

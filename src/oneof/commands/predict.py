@@ -22,7 +22,7 @@ class Predict:
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
     """Folder of the model."""
     table: Annotated[Positional[Path], arg(metavar="TABLE")]
-    """CSV, TSV, Parquet, npz or npy file."""
+    """CSV, TSV, Parquet, npz or npy file, or a folder of images where the model was trained on one."""
     out: Annotated[Path, arg(metavar="FILE")] = Path("predictions.csv")
     """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file."""
     probabilities: bool = True

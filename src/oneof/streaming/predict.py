@@ -81,7 +81,7 @@ def predict_file(
     model : PartialLabelClassifier
         A fitted model.
     table : path
-        CSV, TSV, Parquet, npz or npy file with the columns the model was trained on.
+        CSV, TSV, Parquet, npz or npy file with the columns the model was trained on, or a folder of images.
     out : path
         CSV, TSV or Parquet file; it appears when it is whole.
     wishes : Wishes, optional
@@ -136,10 +136,35 @@ def _answering(model: PartialLabelClassifier, wishes: Wishes) -> Callable[..., P
     return answer
 
 
+IMAGES_AT_ONCE = 1024
+
+
+def _images(
+    model: PartialLabelClassifier, folder: Path, wishes: Wishes
+) -> Iterator[tuple[int, np.ndarray, dict[str, Any]]]:
+    """Images of a folder at the size the model knows; the names of the files are copied."""
+    from oneof.data.images import find_images, read_folder
+
+    shape = model.input_shape_
+    if model.scaling_ is None or model.scaling_.kind != "pixels" or shape[0] != 3 or shape[1] != shape[2]:
+        raise DataError(
+            f"{folder} is a folder, and this model was not trained on a folder of images; give a table."
+        )
+    if wishes.keep:
+        raise DataError(f"{folder} is a folder of images: there is no column {wishes.keep[0]!r} to keep.")
+    files = find_images(folder)
+    for first in range(0, len(files), wishes.batch or IMAGES_AT_ONCE):
+        part = read_folder(folder, shape[1], files[first : first + (wishes.batch or IMAGES_AT_ONCE)])
+        yield first, part.images, {"file": list(part.ids)}
+
+
 def _inputs(
     model: PartialLabelClassifier, path: Path, wishes: Wishes
 ) -> Iterator[tuple[int, np.ndarray, dict[str, Any]]]:
     """First row, scaled features and copied columns of every batch; the work of the reading thread."""
+    if path.is_dir():
+        yield from _images(model, path, wishes)
+        return
     encoder: Any = getattr(model, "encoder_", None)
     wanted = list(getattr(model, "feature_names_in_", []))
     needed: set[str] | None = None
