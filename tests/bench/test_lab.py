@@ -1,6 +1,8 @@
 import io
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -223,3 +225,32 @@ def test_no_second_job_starts_when_memory_is_short(monkeypatch):
 
 def test_versions_are_recorded():
     assert {"oneof", "lab", "torch", "numpy", "python"} <= set(lab.versions())
+
+
+def test_the_lab_runs_without_the_packages_of_the_command_line(tmp_path):
+    data = write_mat(tmp_path)
+    code = (
+        "import sys; sys.modules['tyro'] = sys.modules['rich'] = None\n"
+        "from oneof.bench.__main__ import main\n"
+        "if __name__ == '__main__': sys.exit(main(sys.argv[1:]))"
+    )
+    script = tmp_path / "lab.py"
+    script.write_text(code)
+    command = ["table2", "--methods", "proden", "--data", data, "--nets", "linear", "--splits", "2"]
+    more = [
+        "--epochs",
+        "2",
+        "--set",
+        "search.configurations=2",
+        "--workers",
+        "1",
+        "--to",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(
+        [sys.executable, str(script), *command, *more], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    (result,) = read_folder(tmp_path / "out")
+    assert result.plan["command"].startswith("oneof bench table2 --methods proden")
+    assert len(Records(tmp_path / "out")) == 6
