@@ -166,6 +166,9 @@ def growth(classes: int, options: argparse.Namespace, form: str, width: int = 20
     from oneof.nets import Net
 
     device, batch = options.device, options.batch
+    need = 4 * 4 * classes**2 * width / 1e9  # weight, velocity, gradient and room
+    if form == "full" and need > (100 if device == "cuda" else 4):
+        return {"left_out": f"the full form needs about {need:.0f} GB"}  # type: ignore[dict-item]
     found = {}
     for name, params in (("proden", {}), ("rplg-nm", {"branches": form})):
         free(device)
