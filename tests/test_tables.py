@@ -336,3 +336,9 @@ def test_written_tables_are_whole_or_not_there(tmp_path):
         write_csv(path, {"row": range(2), "label": ["a"]})
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["out.csv"]
+
+
+def test_another_separator_is_named(tmp_path):
+    (tmp_path / "x.csv").write_text("id;a;b\n1;2;3\n")
+    with pytest.raises(DataError, match="separated by commas"):
+        read_table(tmp_path / "x.csv")

@@ -92,7 +92,12 @@ def _quality(model: PartialLabelClassifier) -> list[str]:
     value = epoch.get("selection")
     rows = model.n_selection_ or model.n_clean_
     learned = not model.n_selection_ and (model.clean_weight > 0 or model.method_.clean_rows(256) > 0)
-    if value is None or learned:
+    checked = getattr(model, "checked_", None)
+    if checked is not None:
+        facts.append(
+            f"accuracy on {checked['rows']} rows that nothing was learned from: {checked['accuracy']:.1%}"
+        )
+    elif value is None or learned:
         facts.append("no rows were kept aside from learning: nothing is known about the accuracy")
     else:
         sets = model.clean_source_ == "held-out sets"

@@ -174,6 +174,11 @@ def _read_csv(path: Path) -> Table:
             header = [name.strip() for name in next(lines, [])]
             if not header:
                 raise DataError(f"{path} has no header line with the names of its columns.")
+            if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+                raise DataError(
+                    f"{path} has one column, {header[0]!r}: cells are separated by commas in .csv and by "
+                    "tabs in .tsv files.\n  Write the file with that separator."
+                )
             twice = [name for name in header if header.count(name) > 1]
             if twice:
                 raise DataError(f'{path} has two columns called "{twice[0]}".')

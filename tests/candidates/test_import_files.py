@@ -1,5 +1,6 @@
 """`import_file` and `oneof candidates import`: every format from a file, and what is said about bad ones."""
 
+import csv
 import json
 import os
 
@@ -443,3 +444,15 @@ def test_count_matrices_have_the_stated_figures(tmp_path, name, options, data_se
         pytest.skip(f"set ONEOF_DATA to a folder with {data_set}")
     found = figures(made.with_truth(truth))[1]
     assert found == pytest.approx(inside, abs=5e-5 if inside > 0.9995 else 5e-4)
+
+
+def test_an_import_that_stops_leaves_no_trace_in_the_process(tmp_path):
+    before = csv.field_size_limit()
+    (tmp_path / "x.csv").write_text("task,worker,label\n1,a,cat\n2,b\n3,c,dog\n")
+    kept = []
+    try:
+        import_file(tmp_path / "x.csv", "crowd", ImportOptions())
+    except DataError as error:
+        kept.append(error)  # and with it everything on its way
+    assert kept
+    assert csv.field_size_limit() == before

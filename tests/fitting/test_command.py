@@ -173,3 +173,37 @@ def test_an_interrupted_fit_with_a_budget_goes_on_with_its_number_of_epochs(fit,
     assert epochs_of_run(tmp_path) == 17
     (tmp_path / "config.json").write_text("nonsense")
     assert epochs_of_run(tmp_path) is None
+
+
+def write_birds(path, rows=40):
+    rng = np.random.default_rng(0)
+    names = ["crow", "jay"]
+    lines = ["weight,checked,labels"]
+    for i in range(rows):
+        k = i % 2
+        both = "crow|jay" if rng.random() < 0.5 else names[k]
+        lines.append(f"{k + rng.normal() / 4:.3f},{names[k] if i % 4 else ''},{both}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_column_of_class_names_is_no_feature(tmp_path, capsys):
+    write_birds(tmp_path / "birds.csv")
+    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", "--epochs", "2"]
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--out", str(tmp_path / "model"), "--no-report"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert 'left out: column "checked" holds class names' in said
+    assert "1 feature" in said
+
+
+def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path, capsys):
+    write_birds(tmp_path / "birds.csv")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "labels.csv").write_text("mine")
+    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", "--epochs", "2"]
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--out", str(tmp_path / "project")])
+    assert end.value.code == 1
+    assert "no model" in capsys.readouterr().err
+    assert (tmp_path / "project" / "labels.csv").read_text() == "mine"

@@ -198,3 +198,17 @@ def test_a_folder_for_a_model_of_tables(tmp_path):
     )
     with pytest.raises(DataError, match="not trained on a folder of images"):
         predict_file(model, tmp_path, tmp_path / "out.csv")
+
+
+def test_a_table_is_never_replaced_by_its_predictions(tmp_path):
+    model = PartialLabelClassifier("proden", net="linear", epochs=1, device="cpu").fit(
+        np.eye(4), np.eye(4, dtype=bool)
+    )
+    np.save(tmp_path / "x.npy", np.eye(4))
+    table = tmp_path / "x.csv"
+    table.write_text("a,b,c,d\n1,0,0,0\n")
+    with pytest.raises(DataError, match="is the table itself"):
+        predict_file(model, table, tmp_path / "." / "x.csv")
+    with pytest.raises(ValueError, match="reject_below is 80"):
+        predict_file(model, table, tmp_path / "out.csv", Wishes(reject_below=80))
+    assert table.read_text().startswith("a,b,c,d")

@@ -115,7 +115,7 @@ class Fit:
 
         rows, argument = division.rows, division.clean_argument(names, further)
         sets = data.candidates.take(rows)
-        self.out.mkdir(parents=True, exist_ok=True)  # a place that cannot be written is noticed now
+        self._claim_folder()
         epochs = self._plan(model, x[rows], sets, argument, budget, began)
         if self.track is not None:
             from oneof.tracking import make_tracker
@@ -139,6 +139,20 @@ class Fit:
         return 0
 
     # ---- before training ----------------------------------------------------------------------
+
+    def _claim_folder(self) -> None:
+        """Make the folder of the model; one that holds other things is left alone."""
+        from oneof.data.errors import DataError
+
+        if self.out.exists() and not self.out.is_dir():
+            raise DataError(f"{self.out} is a file; --out names a folder for the model.")
+        ours = any((self.out / name).exists() for name in ("model.json", "run"))
+        if self.out.is_dir() and not ours and (self.out / "labels.csv").exists():
+            raise DataError(
+                f"{self.out} holds files that are no model, among them labels.csv, which a model would "
+                "replace.\n  Choose another folder with --out."
+            )
+        self.out.mkdir(parents=True, exist_ok=True)
 
     def _read(self) -> TrainingData:
         from oneof.data.errors import DataError

@@ -177,6 +177,11 @@ def _from_lines(file: Path, data: TrainingData) -> tuple[np.ndarray, list[str]]:
             "  Row numbers are no use then; fit with --id COLUMN, and decisions hold from fit to fit."
         )
     notes = [f"{file}: {other} decisions are about other data and left out"] if other else []
+    if any("action" in line for _, line in lines):
+        notes.append(
+            f"{file} comes from a review, which shows doubtful rows first: accuracy and prediction sets that "
+            "go by some of these rows are those of difficult rows"
+        )
     return labels, notes
 
 

@@ -16,7 +16,7 @@ from oneof.data.encoding import TableEncoder
 from oneof.data.errors import DataError
 from oneof.data.images import find_images, names_inside, read_folder
 from oneof.fitting.matching import as_ids, id_column, positions, row_numbers
-from oneof.tables import Table, read_table
+from oneof.tables import Table, is_empty, read_table
 
 MOST_SHOWN = 8
 LONGEST_SHOWN = 300
@@ -55,8 +55,27 @@ class TrainingData:
             return self.pixels, None
         assert self.table is not None
         without = [*self.taken, *(name for name in taken if name not in self.taken)]
+        if not features:
+            labels = [name for name in self.label_columns() if name not in without]
+            without += labels
+            self.notes.extend(
+                f'left out: column "{name}" holds class names; use it with --clean, or with --features'
+                for name in labels
+            )
         encoder = TableEncoder.fit(self.table.take(rows), features, without)
         return encoder.transform(self.table), encoder
+
+    def label_columns(self) -> list[str]:
+        """Columns of texts that are all names of classes: an answer, not a feature."""
+        assert self.table is not None
+        classes = {str(name) for name in self.candidates.classes}
+        found = []
+        for name, values in self.table.columns.items():
+            if isinstance(values, list) and all(isinstance(v, str) or is_empty(v) for v in values):
+                texts = {v.strip() for v in values if not is_empty(v)}
+                if texts and texts <= classes and not _numbers(texts):
+                    found.append(name)
+        return found
 
     def with_pixels(self) -> TrainingData:
         """The same with the one array of images in its table as what the network sees."""
@@ -76,6 +95,11 @@ class TrainingData:
         words = [name for name, why in encoder.left_out.items() if "text" in why]
         names = [name for name in [*words, *encoder.column_names] if _single(self.table.columns[name])]
         return {name: [_short(v) for v in self.table.columns[name]] for name in names[:MOST_SHOWN]} or None
+
+
+def _numbers(texts: set[Any]) -> bool:
+    """Whether these are all numbers: a count that happens to name a class is still a count."""
+    return all(text.replace(".", "", 1).lstrip("-").isdigit() for text in texts)
 
 
 def from_table(path: Path, candidates: str, ids: str | None = None) -> TrainingData:

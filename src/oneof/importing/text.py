@@ -108,20 +108,24 @@ def read_lines(path: Path) -> list[str]:
 
 def _rows(file: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not empty, with the line each begins on."""
-    before = csv.field_size_limit()
-    csv.field_size_limit(_LONGEST_CELL)  # long texts beside the labels are no reason to stop
     # strict: a quote that is never closed would swallow the rest of the file
     reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
     start = 1
-    try:
-        for row in reader:
-            if row:
-                yield start, row
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"{path}, line {start}: not a readable table ({error}).") from None
-    finally:
-        csv.field_size_limit(before)
+    while True:
+        # long texts beside the labels are no reason to stop; the limit is the whole process's, so it is
+        # put back after every row, and not when this generator ends: that may be late, or never
+        before = csv.field_size_limit(_LONGEST_CELL)
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise DataError(f"{path}, line {start}: not a readable table ({error}).") from None
+        finally:
+            csv.field_size_limit(before)
+        if row is None:
+            return
+        if row:
+            yield start, row
+        start = reader.line_num + 1
 
 
 def _again(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
@@ -130,6 +134,11 @@ def _again(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
 
 
 def _check_header(names: list[str], path: Path) -> None:
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise DataError(
+            f"{path} has one column, {names[0]!r}: cells are separated by commas in .csv and by tabs in .tsv "
+            "files.\n  Write the file with that separator."
+        )
     twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
     if twice is not None:
         raise DataError(

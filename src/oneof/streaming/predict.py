@@ -90,6 +90,8 @@ def predict_file(
         Called with the number of rows done so far.
     """
     wishes = wishes or Wishes()
+    if Path(out).exists() and Path(out).resolve() == Path(table).resolve():
+        raise DataError(f"{out} is the table itself; give another file for the predictions.")
     answer = _answering(model, wishes)
     summary = Summary()
     began = asked = time.perf_counter()
@@ -108,7 +110,7 @@ def predict_file(
 
 def _answering(model: PartialLabelClassifier, wishes: Wishes) -> Callable[..., Predicted]:
     """What to do with a batch; settings are looked at once, before anything is read."""
-    if wishes.reject_below is not None and not wishes.reject_below >= 0:
+    if wishes.reject_below is not None and not 0 <= wishes.reject_below <= 1:
         raise ValueError(f"reject_below is {wishes.reject_below!r}; give a probability such as 0.8.")
     taken = {"row", "label", "confidence", "set"} & set(wishes.keep)
     if taken:

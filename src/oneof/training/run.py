@@ -56,9 +56,13 @@ class Run:
         ]
         if changed:
             key = changed[0]
+            old, new = there.get(key), wanted.get(key)
+            if isinstance(old, dict) and isinstance(new, dict):  # only what differs
+                differ = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
+                old, new = ({k: part.get(k) for k in differ} for part in (old, new))
             raise RunError(
-                f"{self.folder} holds a run with another {key}:\n  there:  {there.get(key)}\n"
-                f"  wanted: {wanted.get(key)}\n"
+                f"{self.folder} holds a run with another {key}:\n  there:  {old}\n"
+                f"  wanted: {new}\n"
                 "  Choose another folder, or delete this one to start afresh."
             )
 
