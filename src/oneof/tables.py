@@ -13,7 +13,8 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,35 +169,52 @@ def read_table(path: str | Path) -> Table:
 
 
 def _read_csv(path: Path) -> Table:
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+    with open_csv(path) as (header, lines):
+        rows = list(lines)
+    return Table(path, {name: list(cells) for name, cells in zip(header, zip(*rows))})
+
+
+@contextmanager
+def open_csv(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
+    """Names of the columns and the rows of a CSV or TSV file; errors say where in it."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        try:
             header = [name.strip() for name in next(lines, [])]
             if not header:
                 raise DataError(f"{path} has no header line with the names of its columns.")
-            if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
-                raise DataError(
-                    f"{path} has one column, {header[0]!r}: cells are separated by commas in .csv and by "
-                    "tabs in .tsv files.\n  Write the file with that separator."
-                )
+            check_separator(header, path)
             twice = [name for name in header if header.count(name) > 1]
             if twice:
                 raise DataError(f'{path} has two columns called "{twice[0]}".')
-            rows: list[list[str]] = []
-            for row in lines:
-                if not row:  # an empty line
-                    continue
-                if len(row) != len(header):
-                    raise DataError(
-                        f"row {len(rows)} of {path} (line {lines.line_num}) has {len(row)} cells, "
-                        f"the header has {len(header)}."
-                    )
-                rows.append(row)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error}.") from error
-    except csv.Error as error:
-        raise DataError(f"{path} is not a readable table, line {lines.line_num}: {error}.") from error
-    return Table(path, {name: list(cells) for name, cells in zip(header, zip(*rows))})
+            yield header, _checked_rows(lines, header, path)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path} is not UTF-8 text: {error}.") from error
+        except csv.Error as error:
+            raise DataError(f"{path} is not a readable table, line {lines.line_num}: {error}.") from error
+
+
+def _checked_rows(lines: Any, header: list[str], path: Path) -> Iterator[list[str]]:
+    count = 0
+    for row in lines:
+        if not row:  # an empty line
+            continue
+        if len(row) != len(header):
+            raise DataError(
+                f"row {count} of {path} (line {lines.line_num}) has {len(row)} cells, "
+                f"the header has {len(header)}."
+            )
+        count += 1
+        yield row
+
+
+def check_separator(header: list[str], path: Path) -> None:
+    """Raise where a header looks like one of a file with another separator."""
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+        raise DataError(
+            f"{path} has one column, {header[0]!r}: cells are separated by commas in .csv and by tabs in "
+            ".tsv files.\n  Write the file with that separator."
+        )
 
 
 def _read_parquet(path: Path) -> Table:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oneof.data.errors import DataError
+from oneof.tables import check_separator
 
 _LONGEST_CELL = 2**24
 
@@ -35,7 +36,7 @@ def read_csv(path: Path, header: bool = True) -> dict[str, list[str]]:
             if len(row) != len(names):
                 raise DataError(
                     f"{path}, line {number}: there are {len(row)} cells, the header has {len(names)} "
-                    f"({', '.join(names[:10])}).{_separator_hint(names)}"
+                    f"({', '.join(names[:10])})."
                 )
             for cells, cell in zip(columns, row):
                 cells.append(shared.setdefault(cell, cell))
@@ -134,23 +135,13 @@ def _again(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
 
 
 def _check_header(names: list[str], path: Path) -> None:
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        raise DataError(
-            f"{path} has one column, {names[0]!r}: cells are separated by commas in .csv and by tabs in .tsv "
-            "files.\n  Write the file with that separator."
-        )
+    check_separator(names, path)
     twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
     if twice is not None:
         raise DataError(
             f'{path}, line 1: two columns are called "{twice}".\n'
             "  If this line is no header, say so with --no-header."
         )
-
-
-def _separator_hint(names: list[str]) -> str:
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        return "\n  Cells are separated by commas in .csv and by tabs in .tsv files."
-    return ""
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from oneof.data.errors import DataError
-from oneof.tables import Table, read_table
+from oneof.tables import Table, open_csv, read_table
 
 MOST_ROWS = 32768
 BATCH_BYTES = 32 << 20
@@ -83,45 +82,12 @@ def _column(series: Any) -> Any:
 
 def _csv(path: Path, rows: int) -> Iterator[tuple[int, Table]]:
     first = 0
-    for header, lines in _csv_lines(path, rows):
-        yield first, Table(path, {name: list(cells) for name, cells in zip(header, zip(*lines))})
-        first += len(lines)
+    with open_csv(path) as (header, cells):
+        while lines := list(islice(cells, rows)):
+            yield first, Table(path, {name: list(column) for name, column in zip(header, zip(*lines))})
+            first += len(lines)
     if not first:
         raise DataError(f"{path} has no rows.")
-
-
-def _csv_lines(path: Path, rows: int) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """Column names and the cells of the next lines; the same checks as when a table is read whole."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-            header = [name.strip() for name in next(reader, [])]
-            if not header:
-                raise DataError(f"{path} has no header line with the names of its columns.")
-            twice = [name for name in header if header.count(name) > 1]
-            if twice:
-                raise DataError(f'{path} has two columns called "{twice[0]}".')
-            checked = _checked_rows(reader, header, path)
-            while lines := list(islice(checked, rows)):
-                yield header, lines
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error}.") from error
-    except csv.Error as error:
-        raise DataError(f"{path} is not a readable table, line {reader.line_num}: {error}.") from error
-
-
-def _checked_rows(reader: Any, header: list[str], path: Path) -> Iterator[list[str]]:
-    count = 0
-    for row in reader:
-        if not row:  # an empty line
-            continue
-        if len(row) != len(header):
-            raise DataError(
-                f"row {count} of {path} (line {reader.line_num}) has {len(row)} cells, "
-                f"the header has {len(header)}."
-            )
-        count += 1
-        yield row
 
 
 def stacked(columns: list[Any]) -> np.ndarray | None:
