@@ -17,7 +17,7 @@ from oneof.candidates import Candidates
 from oneof.methods import Method
 from oneof.nets import Net
 from oneof.training import CleanRows, Recipe
-from oneof.training.loop import Fit
+from oneof.training.fit import Fit
 from oneof.views import RowItself
 
 

@@ -22,7 +22,7 @@ from common import peak_memory_mb, print_json, print_table, random_fit
 from oneof.methods import Method, make_method
 from oneof.methods.rplg import Rplg, meta_gradient
 from oneof.nets import Net, build_net
-from oneof.training.loop import Fit
+from oneof.training.fit import Fit
 
 BATCH, CLASSES, STEPS = 256, 10, 4
 FORMS = ("exact", "difference", "head", "unrolled")

@@ -23,7 +23,7 @@ from torch import nn
 from common import peak_memory_mb, print_json, print_table, random_fit
 from oneof.methods import list_methods, make_method
 from oneof.nets import Net
-from oneof.training.loop import Fit
+from oneof.training.fit import Fit
 
 BATCH, CLASSES, STEPS, EPOCHS, TIMED, FEATURES = 128, 10, 3, 8, 3, 96
 SHAPE = (3, 16, 16)

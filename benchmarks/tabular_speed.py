@@ -23,7 +23,7 @@ from oneof.candidates import Candidates
 from oneof.methods.proden import Proden
 from oneof.nets import build_net
 from oneof.training import Recipe
-from oneof.training.loop import Fit
+from oneof.training.fit import Fit
 from oneof.views import RowItself
 
 N, D, HIDDEN, C, BATCH = 128 * 40, 108, 500, 16, 128

@@ -1,7 +1,8 @@
 """The training loop and what belongs to it."""
 
 from oneof.training.clean import CleanRows, find_clean_rows
-from oneof.training.loop import Trained, TrainingError, train
+from oneof.training.fit import Trained, TrainingError
+from oneof.training.loop import train
 from oneof.training.progress import Silent, default_progress
 from oneof.training.recipe import Recipe
 from oneof.training.run import Run, RunError
