@@ -1,7 +1,7 @@
 """Steps on images on a GPU: PRODEN and RPLG with its meta-gradients, eager and fast.
 
     python -m benchmarks.image_speed [--parts steps epochs agreement growth together] [--to FILE.json]
-                                     [--sets cifar10 cifar100 tiny] [--seconds 240]
+                                     [--sets cifar10 cifar100 tiny] [--variants head ...] [--seconds 240]
 
 `steps`: milliseconds and peak memory of a training step through the library's loop, on random images of
 the data set's form, one view, no augmentation, batch 256. `eager` is float32 as written, `graph` a CUDA
@@ -9,8 +9,8 @@ graph in bf16 with channels-last memory, `compiled` the same with compiled featu
 256 clean rows, or 64 where the line says so. `epochs`: CIFAR-10's size with weak and strong view,
 augmentation included, over five epochs. `agreement`: how well the forms of the meta-gradient in bf16
 agree with the exact one in float32. `growth`: time and memory of RPLG's own work by the number of classes.
-`together`: several trainings that take turns on streams of their own. Without a GPU the same code runs at
-small size (`--tiny`).
+`together`: several trainings in processes of their own, with and without NVIDIA's MPS. Without a GPU the
+same code runs at small size (`--tiny`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +71,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 PLAN = {
     "eager": ("proden", "head", "difference", "exact", "unrolled"),
-    "graph": ("proden", "head", "head, 64", "difference, 64", "exact", "exact, 64"),
-    "compiled": ("proden", "head", "head, 64", "difference, 64", "exact", "exact, 64"),
+    "graph": ("proden", "head", "head, 64", "difference, 64", "exact, 64"),
+    "compiled": ("proden", "head", "head, 64", "difference", "difference, 64", "exact, 64"),
 }
 
 
@@ -242,30 +247,59 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def together(number: int, options: argparse.Namespace, speed: str) -> dict[str, float]:
-    """Steps per second of several RPLG trainings that take turns, each on a stream of its own."""
-    data, device = SETS["cifar10"], options.device
-    fits = [
-        make_fit(
-            "head", data, options.steps * options.batch, options.batch, device, SPEEDS[speed], views=True
-        )
-        for _ in range(number)
-    ]
-    streams = [torch.cuda.Stream() if device == "cuda" else None for _ in fits]
-    for _ in range(2):
-        for fit in fits:
-            fit.run_epoch()
-    wait(device)
+def lane(folder: Path, name: str, number: int, options: argparse.Namespace, speed: str) -> None:
+    """One of several trainings side by side: get ready, wait for the others, train, write the seconds."""
+    rows = 64 * options.batch if not options.tiny else 2 * options.batch
+    fit = make_fit(
+        "head, 64", SETS["cifar10"], rows, options.batch, options.device, SPEEDS[speed], views=True
+    )
+    fit.run_epoch()
+    fit.run_epoch()
+    wait(options.device)
+    (folder / f"{name}.ready").touch()
+    while len(list(folder.glob("*.ready"))) < number:
+        time.sleep(0.01)
     start = time.perf_counter()
-    for _ in range(3):
-        turns = [fit.steps() for fit in fits]
-        for _ in range(options.steps):
-            for turn, stream in zip(turns, streams):
-                with torch.cuda.stream(stream):
-                    next(turn)
-    wait(device)
+    for _ in range(6):
+        fit.run_epoch()
+    wait(options.device)
     seconds = time.perf_counter() - start
-    return {"steps_per_s": round(3 * options.steps * number / seconds, 1)}
+    (folder / f"{name}.json").write_text(json.dumps({"s": seconds, "steps": 6 * rows // options.batch}))
+
+
+def together(number: int, options: argparse.Namespace, speed: str, shared: bool) -> dict[str, Any]:
+    """Steps per second of RPLG `head` in several processes at once.
+
+    Processes take turns on a GPU; with `shared` they go through NVIDIA's multi-process service (MPS), which
+    lets their kernels run at the same time.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        surroundings = dict(os.environ)
+        service = ["nvidia-cuda-mps-control"]
+        if shared:
+            if shutil.which(service[0]) is None:
+                return {"left_out": "nvidia-cuda-mps-control is not installed"}
+            surroundings |= {"CUDA_MPS_PIPE_DIRECTORY": place, "CUDA_MPS_LOG_DIRECTORY": place}
+            subprocess.run([*service, "-d"], env=surroundings, check=True, timeout=30)
+        lanes: list[subprocess.Popen[bytes]] = []
+        try:
+            command = [sys.executable, "-m", "benchmarks.image_speed", "--lane", place, str(number), speed]
+            tiny = ["--tiny"] if options.tiny else []
+            for i in range(number):
+                arguments = [*command, str(i), *tiny]
+                lanes.append(subprocess.Popen(arguments, env=surroundings, stderr=subprocess.PIPE))
+            for process in lanes:
+                _, error = process.communicate(timeout=90)
+                if process.returncode:
+                    raise RuntimeError(error.decode()[-300:])
+        finally:
+            for process in lanes:
+                process.kill()
+            if shared:
+                subprocess.run(service, input=b"quit\n", env=surroundings, timeout=30)
+        done = [json.loads(file.read_text()) for file in folder.glob("*.json")]
+    return {"steps_per_s": round(sum(d["steps"] for d in done) / max(d["s"] for d in done), 1)}
 
 
 def main() -> None:
@@ -273,19 +307,24 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--parts", nargs="+", default=["steps", "epochs", "agreement", "growth"])
     parser.add_argument("--speeds", nargs="+", default=list(SPEEDS))
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, metavar="VARIANT")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing new after so long")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--tiny", action="store_true", help="a trial of the code, not of the speed")
     parser.add_argument("--to", type=Path)
+    parser.add_argument("--lane", nargs=4, help=argparse.SUPPRESS)  # together's own processes
     options = parser.parse_args()
     options.device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.tiny:
         options.batch, options.steps = 8, 2
     torch.backends.cudnn.benchmark = True
+    if options.lane:
+        folder, number, speed, name = options.lane
+        lane(Path(folder), name, int(number), options, speed)
+        return
     began = time.perf_counter()
     figures: dict[str, Any] = {}
-    numbers = (1, 3)
 
     def measured(key: str, function: Any, *arguments: Any) -> None:
         if time.perf_counter() - began > options.seconds:
@@ -301,17 +340,18 @@ def main() -> None:
 
     for name in options.sets:
         for speed in options.speeds:
-            for variant in PLAN[speed]:
+            for variant in (v for v in PLAN[speed] if v in (options.variants or VARIANTS)):
                 if "steps" in options.parts:
                     measured(f"steps/{name}/{speed}/{variant}", steps, variant, SETS[name], options, speed)
         if name == "cifar10":
             for speed in (s for s in options.speeds if s != "eager"):
                 if "epochs" in options.parts:
-                    for variant in ("head, 64", "exact, 64", "proden"):
+                    for variant in ("head, 64", "difference, 64", "proden"):
                         measured(f"epochs/{speed}/{variant}", epochs, variant, options, speed)
                 if "together" in options.parts:
-                    for number in numbers:
-                        measured(f"together/{speed}/{number}", together, number, options, speed)
+                    for number, shared in ((1, False), (3, False), (3, True)):
+                        key = f"together/{speed}/{number}{' with MPS' if shared else ''}"
+                        measured(key, together, number, options, speed, shared)
     if "agreement" in options.parts:
         measured("agreement", agreement, options)
     if "growth" in options.parts:

@@ -35,7 +35,7 @@ def test_plain_is_the_normalised_image():
 
 
 @pytest.mark.parametrize(("size", "channels"), [(28, 1), (32, 3), (64, 3)])
-@pytest.mark.parametrize("policy", ["autoaugment", "randaugment", "none"])
+@pytest.mark.parametrize("policy", ["autoaugment", "randaugment", "simple", "none"])
 def test_a_seed_decides_the_views(size, channels, policy):
     x = pictures(size, channels)
     maker = views(channels, policy=policy)

@@ -17,7 +17,7 @@ from oneof.views.operations import (
     _moved,
     apply_operations,
 )
-from oneof.views.policies import CIFAR_POLICY, DRAWS, apply_policy, rand_augment
+from oneof.views.policies import CIFAR_POLICY, DRAWS, apply_policy, rand_augment, simple_pairs
 from tests.views.pillow import pictures, reference
 
 LEVELS = (0, 1, 2, 3, 4, 4.5, 5, 6, 7, 8, 9)  # 4.5 is RandAugment's
@@ -116,7 +116,7 @@ def test_stages_leave_images_with_other_operations_alone(channels):
 def test_policies_name_operations_and_stay_in_range():
     assert len(CIFAR_POLICY.rows) == 25
     assert len(rand_augment().rows) == 14
-    for policy in (CIFAR_POLICY, rand_augment()):
+    for policy in (CIFAR_POLICY, rand_augment(), simple_pairs()):
         for row in policy.rows:
             for name, probability, level in row:
                 assert name in OPERATIONS
@@ -124,7 +124,11 @@ def test_policies_name_operations_and_stay_in_range():
                 assert 0 <= level <= 9
 
 
-@pytest.mark.parametrize("policy", [CIFAR_POLICY, rand_augment(9)], ids=["autoaugment", "randaugment"])
+@pytest.mark.parametrize(
+    "policy",
+    [CIFAR_POLICY, rand_augment(9), simple_pairs()],
+    ids=["autoaugment", "randaugment", "simple"],
+)
 def test_a_policy_is_two_operations_in_a_row(policy):
     """Against a loop over the images, with Pillow for the operations."""
     x = pictures(20, 3).repeat(12, 1, 1, 1)

@@ -13,6 +13,7 @@ from oneof.bench.protocols import NETS, Entry, Protocol
 from oneof.bench.search import Criterion, Search
 from oneof.methods import list_methods, make_method
 from oneof.training import Recipe
+from oneof.views.images import POLICIES
 
 
 def override(
@@ -92,8 +93,10 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
         change: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
         return replace(protocol, search=replace(protocol.search, **change))
     if not dot:
-        if key not in ("lr", "weight_decay", "scaling"):
+        if key not in ("lr", "weight_decay", "scaling", "policy"):
             raise LabError(f"--set {setting}: {protocol.name} has no {key!r} that can be set.")
+        if key == "policy" and value not in POLICIES:
+            raise LabError(f"--set {setting}: there is no such policy; there are {', '.join(POLICIES)}.")
         return replace(protocol, **{key: value})
     entries = [e for e in protocol.entries if owner in (e.label, e.method)]
     if not entries:

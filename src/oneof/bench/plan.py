@@ -11,7 +11,7 @@ from typing import Any
 from oneof.bench.datasets import Prepared, prepare
 from oneof.bench.errors import LabError
 from oneof.bench.jobs import Job
-from oneof.bench.protocols import VIEWS, Entry, Protocol, net_for
+from oneof.bench.protocols import Entry, Protocol, net_for, views_for
 from oneof.bench.records import Record, Records
 from oneof.bench.search import configurations, winner
 from oneof.data import DataError, MissingDataError
@@ -115,7 +115,7 @@ class Plan:
         recipe |= {"lr": values["lr"], "weight_decay": values["weight_decay"]}
         method = make_method(entry.method, dict(values["params"]))
         number = -1 if searching else p.seeds.index(seed)
-        on_images = {"views": VIEWS.get(data, VIEWS["other"])} if images else {}
+        on_images = {"views": views_for(data, p.policy)} if images else {}
         return Job(
             on_images
             | {

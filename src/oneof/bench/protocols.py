@@ -49,6 +49,11 @@ VIEWS: dict[str, dict[str, Any]] = {
 """The strong view of a data set, by PLCR's recipe: AutoAugment and Cutout, on grey images Cutout alone."""
 
 
+def views_for(data: str, policy: str) -> dict[str, Any]:
+    """The views of a data set; `policy` is that of colour images."""
+    return VIEWS[data] if data in VIEWS else {**VIEWS["other"], "policy": policy}
+
+
 def net_for(net: str, data: str) -> dict[str, Any]:
     """The description of a net for a data set."""
     return NETS[NET_OF_DATA.get(data, "mlp") if net == "by data" else net]
@@ -102,6 +107,8 @@ class Protocol:
     weight_decay: float = 1e-3
     scaling: str = "global"
     """Learning rate, weight decay and scaling of the first configuration, or of the only one."""
+    policy: str = "autoaugment"
+    """What the strong view of colour images does beside flip, crop and Cutout."""
     information: Literal["select", "loss"] = "select"
     """`select`: clean rows are for the methods that learn from them and for selection. `loss`: they are in
     every method's loss; the search uses one half for that and the other half to select."""
@@ -151,7 +158,8 @@ class Protocol:
         r, end = self.recipe, {**self.recipe, **self.report_recipe}
         lines = [
             "Images: official training rows split 90/10 into training and validation by seed, official test "
-            "rows, candidate sets drawn by that seed; weak and strong views by PLCR's recipe."
+            "rows, candidate sets drawn by that seed; weak views (flip, crop) and strong ones (also Cutout "
+            f"and, on colour images, the policy {self.policy})."
             if self.on_images
             else f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
             "the same for all methods; the training seed is the split's.",

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from oneof.views.geometry import flip_and_crop, square_mask
-from oneof.views.policies import CIFAR_POLICY, DRAWS, Policy, apply_policy, rand_augment
+from oneof.views.policies import CIFAR_POLICY, DRAWS, Policy, apply_policy, rand_augment, simple_pairs
 
 POLICIES: dict[str, Policy | None] = {
     "autoaugment": CIFAR_POLICY,
     "randaugment": rand_augment(),
+    "simple": simple_pairs(),
     "none": None,
 }
 
@@ -30,8 +31,8 @@ class ImageViews:
     ----------
     mean, std : sequences, one number per channel
         Of the training pixels, pixels between 0 and 1.
-    policy : {"autoaugment", "randaugment", "none"}
-        What the strong view does beside flip, crop and Cutout.
+    policy : {"autoaugment", "randaugment", "simple", "none"}
+        What the strong view does beside flip, crop and Cutout. simple: one change of colour, one move.
     cutout : int
         Side of Cutout's square in the strong view; 0: none.
     pad : int

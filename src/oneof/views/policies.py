@@ -1,4 +1,4 @@
-"""Which operations an image gets: AutoAugment's learned pairs for CIFAR-10, or RandAugment's random ones."""
+"""Which operations an image gets: AutoAugment's learned pairs for CIFAR-10, RandAugment's, or simple ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from oneof.views.operations import OPERATIONS, apply_operations
+from oneof.views.operations import MOVES, OPERATIONS, apply_operations
 
 
 @dataclass(frozen=True)
@@ -81,3 +81,20 @@ def rand_augment(level: float = 4.5) -> Policy:
     """Two of fourteen operations, all equally likely, at one strength (Cubuk et al. 2020)."""
     rows = [((name, 1.0, level), (name, 1.0, level)) for name in OPERATIONS if name != "invert"]
     return Policy(tuple(rows), together=False)
+
+
+def simple_pairs(levels: tuple[float, ...] = (3, 6)) -> Policy:
+    """One change of colour and one move, each at a random one of some strengths.
+
+    Milder than AutoAugment, which on a short schedule leaves too little of the image to learn from.
+    """
+    colours = ("autocontrast", "equalize", "contrast", "brightness", "colour", "sharpness")
+    strong = [(first, second) for first in levels for second in levels]
+    return Policy(
+        tuple(
+            ((colour, 1.0, first), (move, 1.0, second))
+            for colour in colours
+            for move in MOVES
+            for first, second in strong
+        )
+    )
