@@ -88,7 +88,8 @@ class Entry:
 def plain(*methods: str) -> tuple[Entry, ...]:
     """Methods with their defaults. On tables, where the learning rate is constant, RPLG's look-ahead keeps
     it as a factor, as in all trainings recorded so far."""
-    return tuple(Entry(name, name, {"meta_scale": "rate"} if name == "rplg" else {}) for name in methods)
+    rplg = {"meta_scale": "rate", "meta_schedule": "constant"}
+    return tuple(Entry(name, name, rplg if name == "rplg" else {}) for name in methods)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,11 @@ class Rplg(Method):
         absent="rate",
         text="unit: the look-ahead's slope without the learning rate as a factor; rate: with it",
     )
+    meta_schedule: Literal["follow", "constant"] = hyper(
+        "follow",
+        absent="constant",
+        text="follow: the meta-learner's learning rate falls as the classifier's does",
+    )
 
     watched = ("mu", "v", "q")
     capturable = True
@@ -112,7 +117,7 @@ class Rplg(Method):
         with torch.no_grad():
             z = task.net.features(task.example)
         state = State(task.net, branches=self.make_branches(task, z.shape[1]).to(task.dtype))
-        state.notes |= {"draws": draws_at_random(task.net), "all_visited": False}
+        state.notes |= {"draws": draws_at_random(task.net), "all_visited": False, "lr": task.lr}
         if self.learns_weights(task):
             inputs = z if self.meta_input == "features" else task.example.flatten(1)
             state.meta = meta_learner(inputs.shape[1], c, self.meta_hidden).to(task.dtype)
@@ -182,6 +187,7 @@ class Rplg(Method):
                 generator_state=draws,
             )
             if step.step % self.meta_every == 0:
+                self.set_meta_lr(state, step)
                 self.meta_step(state, ahead, w, u)
             if self.recompute_u and isinstance(u, Tensor):
                 u = opinions(state.branches.logits(z), state.branches.reduced_sets(candidates), candidates)
@@ -234,6 +240,13 @@ class Rplg(Method):
             logits = logits + (1 - mu).clamp(min=1e-4).log()
         return candidate_softmax(logits, batch.candidates)
 
+    def set_meta_lr(self, state: State, step: StepInfo) -> None:
+        """A classifier that hardly moves does not answer: the look-ahead keeps asking for more of the same,
+        and a meta-learner that went on at full pace would run into one corner (w one-hot)."""
+        if self.meta_schedule == "follow":
+            for group in state.optimisers["meta"].param_groups:
+                group["lr"] = self.meta_lr * (step.lr / state.notes["lr"])
+
     def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor | CandidateOpinions) -> None:
         """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""
         slope = META_GRADIENTS[self.meta_gradient](ahead)
@@ -275,6 +288,9 @@ class RplgNm(Rplg):
 
     weights: Literal["learned", "uniform"] = hyper("uniform", choices=("uniform",), text="fixed here")
     meta_scale: Literal["unit", "rate"] = hyper("rate", absent="rate", text="of no effect here")
+    meta_schedule: Literal["follow", "constant"] = hyper(
+        "constant", absent="constant", text="of no effect here"
+    )
 
 
 def mix(w: Tensor, u: Tensor | CandidateOpinions) -> Tensor:
