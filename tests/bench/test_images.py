@@ -113,7 +113,8 @@ def test_the_declared_protocols_plan(name, small_data, tmp_path):
         assert config["split"]["rule"] == "90/10, official test"
         assert config["net"] == {"name": "lenet"}
         assert config["scaling"] == "pixels"
-        assert config["views"]["policy"] == ("none" if config["data"]["name"] == "fmnist" else "autoaugment")
+        policy = "none" if config["data"]["name"] == "fmnist" else declared.policy
+        assert config["views"]["policy"] == policy
         assert config["information"] == ("loss" if name == "images-equal-information" else "select")
         # every trial has a draw of its own, the same for all methods
         assert config["data"]["candidates"]["seed"] == config["split"]["seed"]

@@ -227,6 +227,18 @@ def test_versions_are_recorded():
     assert {"oneof", "lab", "torch", "numpy", "python"} <= set(lab.versions())
 
 
+def test_who_only_looks_does_not_sign(data, tmp_path, monkeypatch):
+    """A finished lab that is opened elsewhere keeps the versions that its numbers were made with."""
+    protocol = toy_protocol(data)
+    monkeypatch.setattr(lab, "versions", lambda device: {"torch": "there"})
+    run(protocol, tmp_path)
+    monkeypatch.setattr(lab, "versions", lambda device: {"torch": "here"})
+    run(protocol, tmp_path)
+    assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "there"}
+    run(toy_protocol(data, seeds=tuple(range(4))), tmp_path)  # one split more: trained here
+    assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "here"}
+
+
 def test_the_lab_runs_without_the_packages_of_the_command_line(tmp_path):
     data = write_mat(tmp_path)
     code = (

@@ -70,12 +70,14 @@ def run_lab(
         plan = Plan(protocol, records, strict)
         for name, reason in plan.left_out.items():
             print(f"{name} is left out: {reason}", file=stream or sys.stderr)
-        facts = {"command": command, "versions": versions()}
+        facts = {"command": command, "versions": versions(getattr(runner, "device", "cpu"))}
         others = [Records(other) for other in reuse]
         queue = _ready(plan, records, others)
-        plan.save(folder, facts)
         if not queue and plan.complete:
+            # looked at, not run: the versions stay those that the numbers were made with
+            plan.save(folder, facts | {"versions": plan.versions_in(folder) or facts["versions"]})
             return Outcome(plan, 0, plan.failed())
+        plan.save(folder, facts)
         ran = 0
         if hasattr(runner, "scratch"):
             runner.scratch = folder / "running"
@@ -114,9 +116,10 @@ def _ready(plan: Plan, records: Records, others: list[Records]) -> deque[Any]:
     return queue
 
 
-def versions() -> dict[str, str]:
+def versions(device: str = "cpu") -> dict[str, str]:
     """What the numbers were made with."""
-    return {
+    gpu = device.startswith("cuda") and torch.cuda.is_available()
+    return ({"gpu": torch.cuda.get_device_name()} if gpu else {}) | {
         "oneof": oneof.__version__,
         "lab": str(LAB_VERSION),
         "torch": torch.__version__,

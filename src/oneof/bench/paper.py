@@ -2,9 +2,9 @@
 
 Accuracy in %, mean and standard deviation of 5 trials.
 
-Tables 1 to 3 are the paper's; `rollback` is from the authors' public rebuttal. The published standard
-deviations are smaller than the sampling error of a single split of the small sets, so those trials share
-one split and differ in the training seed: absolute numbers there depend on the split.
+Tables 1 to 3 are the paper's; `rollback` and the MNIST family are from the authors' public rebuttal. The
+published standard deviations are smaller than the sampling error of a single split of the small sets, so
+those trials share one split and differ in the training seed: absolute numbers there depend on the split.
 """
 
 from __future__ import annotations
@@ -79,6 +79,9 @@ TABLES: dict[str, dict[str, dict[str, Number]]] = {
         """,
     ),
 }
+
+
+TABLES["table1"]["rplg"] |= {"fmnist": (91.41, 0.13), "kmnist": (96.85, 0.11)}
 
 
 def published(table: str | None, label: str, data: str) -> Number | None:

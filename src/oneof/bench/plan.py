@@ -225,4 +225,12 @@ class Plan:
             "data": {name: prepared.facts() for name, prepared in self.data.items()},
             "cells": [cell.to_dict() for cell in self.cells],
         }
-        write_text(folder / f"plan-{self.protocol.name}.json", json.dumps(content, indent=1) + "\n")
+        write_text(self._file(folder), json.dumps(content, indent=1) + "\n")
+
+    def versions_in(self, folder: Path) -> dict[str, str] | None:
+        """What an earlier lab in the folder was run with."""
+        file = self._file(folder)
+        return json.loads(file.read_text())["versions"] if file.exists() else None
+
+    def _file(self, folder: Path) -> Path:
+        return folder / f"plan-{self.protocol.name}.json"

@@ -233,6 +233,9 @@ IMAGE_ENTRIES = (
     *plain("proden", *(m for m in ALL_METHODS if m not in ("rplg", "proden"))),
 )
 SHORT_RECIPE: dict[str, Any] = {**PAPER_RECIPE, "epochs": 70, "schedule": "cosine", "patience": None}
+SHORT_POLICY = "simple"
+"""On a short schedule the milder strong view is better than AutoAugment (PRODEN on CIFAR-10, seed 0: 85.9
+against 85.0 % of the validation rows; results/table1)."""
 
 RPLG_FAMILY = plain("rplg", "rplg-nm", "proden")
 FIGURE: dict[str, Any] = {
@@ -264,6 +267,7 @@ PROTOCOLS: dict[str, Protocol] = {
             ("cifar10", "fmnist", "cifar100"),
             ("by data",),
             recipe=SHORT_RECIPE,
+            policy=SHORT_POLICY,
             search=None,
             seeds=tuple(range(3)),
             curves=3,
@@ -277,6 +281,7 @@ PROTOCOLS: dict[str, Protocol] = {
             ("cifar10", "fmnist", "cifar100"),
             ("by data",),
             recipe={**SHORT_RECIPE, **FIXED_LENGTH, "clean_weight": 0.5},
+            policy=SHORT_POLICY,
             information="loss",
             search=None,
             seeds=tuple(range(3)),

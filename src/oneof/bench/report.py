@@ -124,7 +124,7 @@ def make_section(result: Result, folder: Path, figures: bool) -> Section:
         )
         for kind in result.protocol.figures if figures else ():
             draw, caption = PLOTS[kind]
-            path = draw(result, net, folder / f"{name}-{net}-{kind}.png")
+            path = draw(result, net, folder / f"{name}-{net}-{kind}.png".replace(" ", "-"))
             if path is not None:
                 part.figures.append(Figure(path, kind, f"{caption} {_where(net)}"))
         nets.append(part)
