@@ -17,6 +17,7 @@ from oneof.training.checkpoint import load_tree, save_tree
 from oneof.training.progress import PlainLines, facts
 from oneof.training.recipe import SCHEDULES
 from oneof.training.stopping import EarlyStopping
+from oneof.views import RowItself
 from tests.methods.harness import C, D, assert_same_fit, blobs, fit, random_candidates, tiny_net
 
 
@@ -259,6 +260,25 @@ def test_sets_as_clean_rows():
     clean = CleanRows(x, random_candidates(y, special=False).mask, "held-out sets")
     assert clean.labels is None
     assert fit(Rplg(), clean=clean, recipe={"epochs": 12}).history[-1]["test"] > 0.85
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_clean_rows_in_the_loss_are_augmented_like_training_rows(weight):
+    """Few images, always the same, would soon be known by heart. The look-ahead sees them as they are."""
+
+    class Watched(RowItself):
+        def __init__(self):
+            self.seen = []
+
+        def train(self, x, roles, generator):
+            self.seen.append((len(x), roles))
+            return (x,)
+
+    views = Watched()
+    recipe = {"epochs": 1, "batch_size": 16, "clean_weight": weight, "clean_batch": 7}
+    fit(Rplg(), views=views, recipe=recipe)
+    clean = [(7, ("strong",))] if weight else []
+    assert views.seen[: 1 + len(clean)] == [(16, ("weak", "strong")), *clean]
 
 
 # ---- small things -----------------------------------------------------------------------------

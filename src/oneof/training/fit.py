@@ -90,6 +90,10 @@ class Fit:
         self.candidates = torch.as_tensor(candidates.mask.copy()).to(device)
         self.truth = None if candidates.truth is None else torch.as_tensor(candidates.truth.copy()).to(device)
         self.clean = self._on_device(clean)
+        self.clean_inputs: Tensor | None = None
+        """The clean rows as they are stored, if they are in the loss: training sees them through a view."""
+        if self.clean is not None and recipe.clean_weight and clean is not None:
+            self.clean_inputs = as_input(clean.x, self.dtype).to(self.device)
         self.selection = self._on_device(selection) if selection is not None else self.clean
         self.test = None if test is None else (as_input(test[0], self.dtype).to(device), test[1])
 
@@ -169,7 +173,7 @@ class Fit:
             self._clean_batch(meta_rows),
         )
         loss = method.loss(state, batch, step).mean()
-        trusted = self._clean_batch(loss_rows)
+        trusted = self._trusted(loss_rows)
         if trusted is not None:
             # equal information: the same clean rows, for any method, in the real step only
             clean_loss = set_loss(method.logits(state, trusted.x), trusted.mask).mean()
@@ -293,6 +297,14 @@ class Fit:
         if len(rows) == len(clean.x):
             return clean
         return CleanBatch(clean.x.index_select(0, rows), clean.mask.index_select(0, rows))
+
+    def _trusted(self, rows: Tensor) -> CleanBatch | None:
+        """Clean rows for the loss, through the strong view: a few thousand images are soon known by heart."""
+        if self.clean is None or self.clean_inputs is None or not len(rows):
+            return None
+        x = self.clean_inputs.index_select(0, rows)
+        (view, *_) = self.views.train(x, ("strong",), self.step.generator)
+        return CleanBatch(view, self.clean.mask.index_select(0, rows))
 
     # ---- evaluation ---------------------------------------------------------------------------
 
