@@ -236,7 +236,7 @@ def test_lists_that_cannot_be_read_are_named(table, cell):
         (b"a, b ,b\n1,2,3\n", 'two columns called "b"'),
         (b"a,b\n1,2\n3\n", r"row 1 of .*answers.csv \(line 3\) has 1 cells, the header has 2"),
         (b'a,b\n"1\n1",2\n3,4,5\n', r"row 1 .* \(line 4\) has 3 cells"),
-        (b"a,b\n1,caf\xe9\n", "not UTF-8"),
+        (b"a,b\n1,caf\xe9\n", r"line 2, column 2: b.*not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
         (b"a,b\n1," + b"x" * 200_000 + b"\n", "line 2: field larger than"),
     ],

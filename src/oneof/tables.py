@@ -188,10 +188,26 @@ def open_csv(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
             if twice:
                 raise DataError(f'{path} has two columns called "{twice[0]}".')
             yield header, _checked_rows(lines, header, path)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path} is not UTF-8 text: {error}.") from error
+        except UnicodeDecodeError:
+            raise not_utf8(path) from None
         except csv.Error as error:
             raise DataError(f"{path} is not a readable table, line {lines.line_num}: {error}.") from error
+
+
+def not_utf8(path: Path) -> DataError:
+    """What to say of a text file that is not UTF-8: the line, and in a table the column."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                mark = {".csv": b",", ".tsv": b"\t"}.get(path.suffix.lower())
+                cell = "" if mark is None else f", column {line[: error.start].count(mark) + 1}"
+                bad = line[error.start : error.end]
+                return DataError(
+                    f"{path}, line {number}{cell}: {bad!r} is not UTF-8; save it again as UTF-8."
+                )
+    return DataError(f"{path}: not UTF-8 text; save it again as UTF-8.")
 
 
 def _checked_rows(lines: Any, header: list[str], path: Path) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oneof.candidates import Candidates
 from oneof.data.errors import DataError
-from oneof.fitting.clean import CleanLabels, clean_inputs, read_clean
+from oneof.fitting.clean import CleanLabels, clean_inputs, read_all_clean, read_clean
 from oneof.fitting.division import divide
 from oneof.fitting.training_data import TrainingData
 from oneof.tables import Table, read_table
@@ -36,6 +36,22 @@ def test_a_column(tmp_path):
         read_clean("gold", rows(tmp_path, gold=["cat", "cow", None, None]))
     with pytest.raises(DataError, match="every entry is missing"):
         read_clean("gold", rows(tmp_path, gold=["", "", None, None]))
+
+
+def test_several_sources_and_the_later_one_counts(tmp_path):
+    data = rows(tmp_path, gold=["cat", "dog", None, None])
+    (tmp_path / "more.csv").write_text("id,label\np,dog\nr,bird\n")
+    assert read_all_clean((), data) is None
+    assert names(read_all_clean(("gold",), data)) == ["cat", "dog", None, None]
+    both = read_all_clean(("gold", str(tmp_path / "more.csv")), data)
+    assert names(both) == ["dog", "dog", "bird", None]
+    assert "1 trusted labels are others in" in both.notes[0]
+    assert "row p, cat becomes dog" in both.notes[0]
+    other_way = read_all_clean((str(tmp_path / "more.csv"), "gold"), data)
+    assert names(other_way) == ["cat", "dog", "bird", None]
+    (tmp_path / "further.csv").write_text("size,label\n0.4,dog\n")
+    with pytest.raises(DataError, match=r"further.csv: it has further rows .* one of 2 sources"):
+        read_all_clean(("gold", str(tmp_path / "further.csv")), data)
 
 
 @pytest.mark.parametrize("kind", ["csv", "npz", "jsonl"])

@@ -119,6 +119,10 @@ def test_a_second_round_takes_the_decisions_of_a_review(fit, tmp_path):
     assert "10 trusted labels were given and all were learned from" in out
     assert decisions.exists()
     assert "accuracy: not known, all 10 clean rows were learned from" in out
+    write_clean(tmp_path / "gold.csv", 15)
+    code, out, err = fit(*arguments, "--clean", "gold.csv", "--clean", decisions)
+    assert code == 0, err
+    assert "15 trusted labels were given and all were learned from" in out
 
 
 def test_embeddings_with_a_candidate_file_and_further_clean_rows(fit, tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,9 +43,10 @@ class Fit:
     """Folder for the model; one that is there already is replaced."""
     id: Annotated[str | None, arg(metavar="COLUMN")] = None
     """Column that names the rows: candidates and clean labels in other files are matched by it."""
-    clean: Annotated[str | None, arg(metavar="COLUMN|FILE")] = None
+    clean: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="COLUMN|FILE")] = ()
     """Trusted labels: a column (empty where unknown), a file with id (or row) and label, the decisions.jsonl
-    of `oneof review`, or a table of further rows with a column "label"."""
+    of `oneof review`, or a table of further rows with a column "label". May be given several times; the
+    later one counts."""
     clean_weight: float | None = None
     """Weight of cross-entropy on the clean rows in the loss; default: 1 with --method auto, else 0."""
     check_share: float = 0.2
@@ -91,7 +92,7 @@ class Fit:
         import numpy as np
 
         from oneof.fitting.choice import choose_method
-        from oneof.fitting.clean import read_clean
+        from oneof.fitting.clean import read_all_clean
         from oneof.fitting.division import divide, further_inputs
         from oneof.fitting.estimate import parse_budget
         from oneof.fitting.outcome import Fitted, check_model
@@ -99,13 +100,13 @@ class Fit:
         budget = None if self.budget is None else parse_budget(self.budget)
         data = self._read()
         print(f"{data.source}: {data.candidates.describe()}")
-        clean = None if self.clean is None else read_clean(self.clean, data, self.id)
+        clean = read_all_clean(self.clean, data, self.id)
         net = self.net if self.net != "auto" else "mlp" if data.pixels is None else "resnet18"
         n_clean = 0 if clean is None else len(clean)
         choice = choose_method(self.method, self.clean_weight, n_clean, data.candidates, net)
         model = self._model(choice, net)
         division = divide(data, clean, self._learns(model, len(data)), self.check_share, self.seed)
-        taken = [*self.ignore, *([self.clean] if data.table and self.clean in data.table.columns else [])]
+        taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
         x, encoder = data.inputs(division.encoder_rows, self.features, taken)
         names = np.array(data.candidates.classes, dtype=object)
         further = further_inputs(division, encoder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from oneof.data.splits import hold_out
 from oneof.fitting.matching import shown
 from oneof.fitting.training_data import TrainingData
 from oneof.inputs import known, label_columns
-from oneof.tables import Table, is_empty, read_table
+from oneof.tables import Table, is_empty, not_utf8, read_table
 
 KEYS = ("id", "row", "task", "item")
 LABELS = ("label", "clean", "trusted", "truth", "class", "answer", "y")
@@ -50,6 +50,32 @@ class CleanLabels:
         if share <= 0 or len(rows) * share < FEWEST_CHECKED:
             return np.zeros(0, dtype=np.int64)
         return rows[hold_out(len(rows), share, seed, labels=self.columns[rows]).validation]
+
+
+def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels | None:
+    """What one `--clean` or several name. Where two have a label for a row, the later one counts."""
+    parts = [read_clean(value, data, ids) for value in values]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    for value, part in zip(values, parts):
+        if part.further is not None:
+            raise DataError(
+                f"--clean {value}: it has further rows with features of their own, and is one of "
+                f"{len(parts)} sources.\n"
+                "  Several sources can only say labels of the training rows; put further rows into one table."
+            )
+    columns, notes = parts[0].columns.copy(), list(parts[0].notes)
+    for value, part in zip(values[1:], parts[1:]):
+        changed = np.flatnonzero((columns >= 0) & (part.columns >= 0) & (columns != part.columns))
+        if len(changed):
+            i, classes = int(changed[0]), data.candidates.classes
+            notes.append(
+                f"{len(changed)} trusted labels are others in {value} (first: row {data.name_of(i)}, "
+                f"{classes[columns[i]]} becomes {classes[part.columns[i]]}); the later source counts"
+            )
+        columns[part.rows] = part.columns[part.rows]
+        notes += part.notes
+    return CleanLabels(columns, notes=notes)
 
 
 def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanLabels:
@@ -188,8 +214,8 @@ def _from_lines(file: Path, data: TrainingData) -> tuple[np.ndarray, list[str]]:
 def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is not UTF-8 text: {error}.") from error
+    except UnicodeDecodeError:
+        raise not_utf8(file) from None
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oneof.data.errors import DataError
-from oneof.tables import check_separator
+from oneof.tables import check_separator, not_utf8
 
 _LONGEST_CELL = 2**24
 
@@ -150,22 +150,6 @@ def _told_where(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:
-        raise DataError(f"{path}{_first_bad_bytes(path)}; save it again as UTF-8.") from None
+        raise not_utf8(path) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
-
-
-def _first_bad_bytes(path: Path) -> str:
-    """Where a file stops being UTF-8: line, and column of a table where it can be told."""
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                bad = line[error.start : error.end]
-                mark = b"\t" if path.suffix.lower() == ".tsv" else b","
-                column = line[: error.start].count(mark) + 1
-                table = path.suffix.lower() in (".csv", ".tsv")
-                cell = f", column {column}" if table else ""
-                return f", line {number}{cell}: {bad!r} is not UTF-8"
-    return ": not UTF-8 text"
