@@ -333,6 +333,33 @@ def planted(n, seed):
     return x.astype(np.float32), y, mask
 
 
+def test_a_scale_of_the_slope_matters_through_weight_decay_only():
+    """Adam takes no notice of a constant factor; without weight decay both scales are one training."""
+    recipe = {"epochs": 6, "schedule": "constant", "lr": 1e-3}
+    same = [
+        fit(Rplg(meta_scale=scale, meta_decay=0.0), dtype=torch.float64, recipe=recipe).pseudo_labels
+        for scale in ("unit", "rate")
+    ]
+    np.testing.assert_allclose(*same, atol=1e-3)  # Adam's epsilon
+    other = [
+        fit(Rplg(meta_scale=scale, meta_decay=0.1), dtype=torch.float64, recipe=recipe).pseudo_labels
+        for scale in ("unit", "rate")
+    ]
+    assert np.abs(other[0] - other[1]).max() > 1e-2
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_the_meta_learner_slows_down_with_the_classifier(schedule):
+    recipe = {"epochs": 5, "schedule": schedule, "lr": 0.03}
+    follow, constant = (fit(Rplg(meta_schedule=way), recipe=recipe) for way in ("follow", "constant"))
+    slow, fast = (t.state.optimisers["meta"].param_groups[0]["lr"] for t in (follow, constant))
+    assert fast == 1e-3
+    assert slow == pytest.approx(1e-3 * follow.history[-1]["lr"] / 0.03)
+    assert (slow < 1e-4) == (schedule == "cosine")
+    if schedule == "constant":
+        np.testing.assert_array_equal(follow.pseudo_labels, constant.pseudo_labels)
+
+
 def test_learned_weights_help_where_uniform_ones_cannot():
     x, y, mask = planted(600, 0)
     x_clean, y_clean, _ = planted(90, 1)

@@ -238,6 +238,13 @@ SHORT_POLICY = "simple"
 against 85.0 % of the validation rows; results/table1)."""
 
 RPLG_FAMILY = plain("rplg", "rplg-nm", "proden")
+EXTENSIONS = (
+    *plain("rplg"),
+    Entry("prior from mu", "rplg", {"prior": "mu"}, tuned_as="rplg"),
+    Entry("likely rows", "rplg", {"branch_rows": "likely"}, tuned_as="rplg"),
+    Entry("both", "rplg", {"prior": "mu", "branch_rows": "likely"}, tuned_as="rplg"),
+)
+"""Changes to RPLG that are not in the paper, with the hyper-parameters that RPLG's own search chose."""
 FIGURE: dict[str, Any] = {
     "data": SMALL,
     "nets": ("mlp",),
@@ -364,6 +371,22 @@ PROTOCOLS: dict[str, Protocol] = {
             SMALL,
             ("linear", "mlp"),
             paper_table="rollback",
+        ),
+        Protocol(
+            "extensions",
+            "Not in the paper: a prior of the weights from mu; branches that weigh their rows",
+            EXTENSIONS,
+            SMALL,
+            ("linear", "mlp"),
+        ),
+        Protocol(
+            "extensions-equal-information",
+            "The same with clean rows in the loss",
+            EXTENSIONS,
+            REAL_WORLD,
+            ("mlp",),
+            recipe={**PAPER_RECIPE, **FIXED_LENGTH, "epochs": 100, "clean_weight": 1.0},
+            information="loss",
         ),
     )
 }
