@@ -139,7 +139,7 @@ def accuracies(result: Result, net: str, path: Path) -> Path | None:
     if not data:
         return None
     labels = list(reversed(result.labels))
-    with _panels(len(data), 0.6 + 0.22 * len(labels), sharey=True) as (figure, axes):
+    with _panels(len(data), 0.75 + 0.22 * len(labels), sharey=True) as (figure, axes):
         for axis, d in zip(axes, data):
             for i, label in enumerate(labels):
                 number, cell = published(result.protocol.paper_table, label, d), result.cell(net, d, label)
@@ -153,6 +153,7 @@ def accuracies(result: Result, net: str, path: Path) -> Path | None:
                 axis.errorbar(cell.mean, i, xerr=half, fmt="o", color=colour, ms=4.5, capsize=2, zorder=3)
             axis.set_title(title(d), fontsize=9)
             axis.set_yticks(range(len(labels)), [method_title(n) for n in labels])
+            axis.set_ylim(-0.6, len(labels) - 0.4)  # room for the outermost marks, however few rows there are
             axis.set_xlabel("test accuracy in %")
             axis.grid(axis="y", visible=False)
         if any(published(result.protocol.paper_table, n, d) for n in labels for d in data):

@@ -169,11 +169,12 @@ def verdict(result: Result, net: str) -> list[str]:
         )
     found = ranking(result, net)
     if found is not None and len(found.ranks) >= 3:
-        best = min(found.ranks, key=lambda n: found.ranks[n])
+        lowest = min(found.ranks.values())
+        best = [method_title(n) for n, rank in found.ranks.items() if rank == lowest]
         lines.append(
-            f"Over {found.n_sets} data sets {method_title(best)} has the lowest mean rank "
-            f"({found.ranks[best]:.2f}); Friedman's test: p = {found.p_friedman:.3g}; ranks that differ by "
-            f"less than {found.difference:.2f} cannot be told apart (Nemenyi, 0.05)."
+            f"Over {found.n_sets} data sets {' and '.join(best)} {'has' if len(best) == 1 else 'share'} the "
+            f"lowest mean rank ({lowest:.2f}); Friedman's test: p = {found.p_friedman:.3g}; ranks that differ "
+            f"by less than {found.difference:.2f} cannot be told apart (Nemenyi, 0.05)."
         )
     return lines
 
