@@ -165,6 +165,7 @@ def test_an_image_job_ends_in_a_record_with_curves(data, information, small_data
     assert ("selection" in result) == (information == "select")
     assert 0 <= result["test"] <= 1
     assert not os.listdir(tmp_path / "running")  # a finished job leaves no checkpoint
+    assert record["place"] == {"device": "cpu", "speed": "auto", "torch": torch.__version__}
     again = run_job(job, Place(scratch=tmp_path / "running"))
     assert without_times(again) == without_times(record)
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -237,6 +238,16 @@ def test_who_only_looks_does_not_sign(data, tmp_path, monkeypatch):
     assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "there"}
     run(toy_protocol(data, seeds=tuple(range(4))), tmp_path)  # one split more: trained here
     assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "here"}
+
+
+def test_rows_that_leave_the_report_are_named(data, tmp_path):
+    protocol = toy_protocol(data)
+    run(protocol, tmp_path)
+    said = io.StringIO()
+    fewer = replace(protocol, entries=protocol.entries[:1])
+    run_lab(fewer, tmp_path, Inline(), stream=said)
+    gone = f"{protocol.entries[1].label} on {data}"
+    assert f"had 1 other rows of toy, such as {gone}: their records stay" in said.getvalue()
 
 
 def test_the_lab_runs_without_the_packages_of_the_command_line(tmp_path):

@@ -46,7 +46,7 @@ class SmallTask(Task):
         )
 
     @torch.no_grad()
-    def _all(self, function, view) -> Tensor:
+    def _all(self, function) -> Tensor:
         with evaluation_mode(self.net):
             return torch.cat([function(part) for part in self.x.split(5)])
 

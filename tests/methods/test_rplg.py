@@ -360,6 +360,36 @@ def test_the_meta_learner_slows_down_with_the_classifier(schedule):
         np.testing.assert_array_equal(follow.pseudo_labels, constant.pseudo_labels)
 
 
+def test_a_learning_rate_of_zero_changes_nothing():
+    made = fit(Rplg(), recipe={"epochs": 2, "lr": 0.0, "schedule": "constant"})
+    assert made.state.optimisers["meta"].param_groups[0]["lr"] == 0
+
+
+def test_what_needs_every_branch_refuses_branches_of_candidates():
+    for params in ({"u": "table"}, {"recompute_u": True}):
+        with pytest.raises(ValueError, match="needs branches='full'"):
+            fit(Rplg(branches="candidates", **params))
+
+
+def test_a_look_ahead_with_dropout_is_not_recorded():
+    net = build_net("mlp", D, C, hidden=(8,))
+    dropped = Net(torch.nn.Sequential(net.features, torch.nn.Dropout(0.1)), net.head)
+    mask = torch.ones(4, C, dtype=torch.bool)
+    for method, made, expected in ((Rplg(), net, True), (Rplg(), dropped, False), (RplgNm(), dropped, True)):
+        values = dict.fromkeys(("epochs", "batch_size", "steps_per_epoch"), 4)
+        task = Task(
+            made,
+            mask,
+            torch.zeros(2, D),
+            torch.device("cpu"),
+            torch.float32,
+            **values,
+            lr=0.1,
+            has_clean=True,
+        )
+        assert method.captures(method.setup(task)) == expected
+
+
 def test_learned_weights_help_where_uniform_ones_cannot():
     x, y, mask = planted(600, 0)
     x_clean, y_clean, _ = planted(90, 1)

@@ -55,6 +55,41 @@ def compiled(net, rows):
 # ---- precision and memory order ---------------------------------------------------------------
 
 
+class Bytes(nn.Module):
+    """The first layer of a net that takes images as they are stored."""
+
+    def forward(self, x):
+        return x.float() / 255
+
+
+def test_bytes_in_numbers_out():
+    plain = net_of()
+    plain.features = nn.Sequential(Bytes(), *plain.features)
+    x = torch.randint(0, 256, (8, *SHAPE), dtype=torch.uint8)
+    wrapped = with_fast_features(copy.deepcopy(plain), torch.bfloat16, False)
+    assert wrapped.features(x).dtype == torch.float32
+    torch.testing.assert_close(wrapped(x), plain(x), rtol=0.05, atol=0.05)
+
+
+def test_a_net_of_ones_own_is_unwrapped_too():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            made = net_of()
+            self.features, self.head = made.features, made.head
+
+        def forward(self, x):
+            return self.head(self.features(x))
+
+    y = np.arange(24) % 4
+    own, mask = Own(), np.eye(4, dtype=bool)[y]
+    names = list(own.state_dict())
+    recipe = Recipe(epochs=1, batch_size=8, device="cpu", precision="bf16")
+    made = train(make_method("proden", {}), own, images(24), Candidates.from_mask(mask), recipe=recipe)
+    assert not any(isinstance(part, FastFeatures) for part in made.state.modules())
+    assert list(own.state_dict()) == names
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_reduced_precision_is_close_and_comes_out_in_full(channels_last):
     plain, x = net_of(), images()
@@ -96,7 +131,8 @@ def test_unwrapping_leaves_the_net_as_it_was():
     net = net_of()
     features, before = net.features, {k: v.clone() for k, v in net.state_dict().items()}
     holder = nn.ModuleDict({"net": with_fast_features(net, torch.bfloat16, True)})
-    assert list(net.state_dict()) != list(before)
+    assert isinstance(net.features, FastFeatures)
+    assert list(net.state_dict()) == list(before)  # the wrapper has no part in the names
     without_fast_features(holder)
     assert net.features is features
     assert list(net.state_dict()) == list(before)

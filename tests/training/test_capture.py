@@ -10,8 +10,9 @@ from torch import nn
 from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import Net
+from oneof.nets.fast import with_fast_features
 from oneof.optimisers import like_parameters, make_optimiser
-from oneof.training import CleanRows, Recipe, Run, capture, train
+from oneof.training import CleanRows, Recipe, Run, RunError, capture, train
 from oneof.training.capture import WARM_UP, CapturedStep
 from oneof.training.checkpoint import load_tree, save_tree
 from oneof.views import ImageViews
@@ -36,7 +37,7 @@ def conv_net():
     return Net(features, nn.Linear(16, CLASSES))
 
 
-def trained(method="proden", net=conv_net, run=None, epochs=4, **recipe):
+def trained(method="proden", net=conv_net, run=None, epochs=4, cutout=3, **recipe):
     """A short training on images whose colour tells the class, weak and strong views included."""
     name, params = METHODS[method]
     rng = np.random.default_rng(0)
@@ -48,9 +49,9 @@ def trained(method="proden", net=conv_net, run=None, epochs=4, **recipe):
     values = {"batch_size": 16, "optimiser": "sgd", "lr": 0.05, "weight_decay": 1e-3, "device": "cpu"}
     return train(
         make_method(name, params), net, x[:100], Candidates.from_mask(mask[:100], truth=y[:100]),
-        recipe=Recipe(epochs=epochs, schedule="constant", **(values | recipe)),
+        recipe=Recipe(epochs=epochs, **({"schedule": "constant"} | values | recipe)),
         clean=CleanRows(x[100:], np.eye(CLASSES, dtype=bool)[y[100:]]),
-        views=ImageViews((0.5,) * 3, (0.25,) * 3, cutout=3, pad=1), run=run,
+        views=ImageViews((0.5,) * 3, (0.25,) * 3, cutout=cutout, pad=1), run=run,
     )  # fmt: skip
 
 
@@ -78,13 +79,20 @@ def interrupted(folder, after, **more):
 
 
 @needs_gpu
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
 @pytest.mark.parametrize("method", METHODS)
-def test_captured_steps_have_the_numbers_of_eager_ones(method):
-    fast, slow = (
-        trained(method, device="cuda", precision="float32", speed=speed) for speed in ("graph", "eager")
-    )
+def test_captured_steps_have_the_numbers_of_eager_ones(method, schedule, monkeypatch):
+    recorded = []
+    record = CapturedStep._record
+    monkeypatch.setattr(CapturedStep, "_record", lambda *a: recorded.append(a) or record(*a))
+    settings = {"device": "cuda", "precision": "float32", "schedule": schedule, "epochs": 6}
+    fast, slow = (trained(method, **settings, speed=speed) for speed in ("graph", "eager"))
+    assert recorded  # otherwise this compares eager steps with eager ones
     for a, b in zip(fast.history, slow.history):
+        assert a["lr"] == pytest.approx(b["lr"], rel=1e-5)
         assert a["loss"] == pytest.approx(b["loss"], rel=2e-2)
+        if "w_entropy" in b:
+            assert a["w_entropy"] == pytest.approx(b["w_entropy"], rel=5e-2)
     np.testing.assert_allclose(fast.pseudo_labels, slow.pseudo_labels, atol=0.1)
 
 
@@ -188,6 +196,24 @@ def test_steps_warm_up_are_recorded_once_and_replayed_with_new_inputs(fake_cuda)
     assert results[-1] == 10.0
 
 
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_stages_that_alternate_are_each_recorded_once(fake_cuda, every):
+    calls = []
+
+    def step(x):
+        calls.append(x)
+        if fake_cuda and fake_cuda[-1].again is None:
+            fake_cuda[-1].again = lambda: None
+
+    captured = CapturedStep(step)
+    for i in range(60):
+        captured(i % every == 0, torch.zeros(2))
+    assert len(fake_cuda) == min(every, 2)
+    assert len(calls) == len(fake_cuda) * (WARM_UP + 1)
+    captured("a third stage", torch.zeros(2))
+    assert len(captured.recordings) == 2  # the oldest is given up, and its memory
+
+
 def test_a_recording_keeps_its_own_copies_of_the_inputs(fake_cuda):
     def step(x):
         if fake_cuda:
@@ -199,7 +225,7 @@ def test_a_recording_keeps_its_own_copies_of_the_inputs(fake_cuda):
         captured(None, x)
     captured(None, torch.ones(2))
     assert x.tolist() == [0, 0]
-    assert captured.inputs[0].tolist() == [1, 1]
+    assert captured.recordings[None].inputs[0].tolist() == [1, 1]
 
 
 # ---- memory order in checkpoints --------------------------------------------------------------
@@ -244,3 +270,24 @@ def test_a_net_in_channels_last_order_continues_bit_for_bit(method, optimiser, t
     assert continued.history == whole.history
     for a, b in zip(whole.state.state_dict().values(), continued.state.state_dict().values()):
         assert torch.equal(a, b)
+
+
+# ---- checkpoints do not depend on how fast a training ran ----------------------------------------
+
+
+def test_wrapped_features_have_the_names_of_plain_ones():
+    """A checkpoint of wrapped features fits a net without the wrapper, and the other way round."""
+    plain, wrapped = conv_net(), with_fast_features(conv_net(), torch.bfloat16, channels_last=True)
+    assert wrapped.state_dict().keys() == plain.state_dict().keys()
+    wrapped.load_state_dict(plain.state_dict())
+    for a, b in zip(plain.parameters(), wrapped.parameters()):
+        assert torch.equal(a, b)
+    plain.load_state_dict(wrapped.state_dict())
+    with pytest.raises(RuntimeError, match="Missing key"):
+        wrapped.load_state_dict({"head.weight": plain.head.weight, "head.bias": plain.head.bias})
+
+
+def test_a_run_with_other_views_is_not_continued(tmp_path):
+    trained(run=Run(tmp_path))
+    with pytest.raises(RunError, match=r"holds a run with another views:\n.*'cutout': 3"):
+        trained(run=Run(tmp_path), cutout=2)

@@ -70,6 +70,12 @@ def run_lab(
         plan = Plan(protocol, records, strict)
         for name, reason in plan.left_out.items():
             print(f"{name} is left out: {reason}", file=stream or sys.stderr)
+        if gone := plan.no_longer_in(folder):
+            print(
+                f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
+                "stay, but reports will show this command's rows only",
+                file=stream or sys.stderr,
+            )
         facts = {"command": command, "versions": versions(getattr(runner, "device", "cpu"))}
         others = [Records(other) for other in reuse]
         queue = _ready(plan, records, others)

@@ -229,8 +229,21 @@ class Plan:
 
     def versions_in(self, folder: Path) -> dict[str, str] | None:
         """What an earlier lab in the folder was run with."""
+        return (self._earlier(folder) or {}).get("versions")
+
+    def no_longer_in(self, folder: Path) -> list[str]:
+        """Reported rows of an earlier plan in the folder that this one lacks."""
+        here = {cell.key for cell in self.cells}
+        there = (self._earlier(folder) or {"cells": []})["cells"]
+        return [
+            f"{c['label']} on {c['data']}"
+            for c in there
+            if c["reported"] and (c["data"], c["net"], c["label"]) not in here
+        ]
+
+    def _earlier(self, folder: Path) -> dict[str, Any] | None:
         file = self._file(folder)
-        return json.loads(file.read_text())["versions"] if file.exists() else None
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
     def _file(self, folder: Path) -> Path:
         return folder / f"plan-{self.protocol.name}.json"

@@ -173,8 +173,8 @@ def verdict(result: Result, net: str) -> list[str]:
         best = [method_title(n) for n, rank in found.ranks.items() if rank == lowest]
         lines.append(
             f"Over {found.n_sets} data sets {' and '.join(best)} {'has' if len(best) == 1 else 'share'} the "
-            f"lowest mean rank ({lowest:.2f}); Friedman's test: p = {found.p_friedman:.3g}; ranks that differ "
-            f"by less than {found.difference:.2f} cannot be told apart (Nemenyi, 0.05)."
+            f"lowest mean rank ({lowest:.2f}); Friedman's test: p = {found.p_friedman:.3g}; ranks that "
+            f"differ by less than {found.difference:.2f} cannot be told apart (Nemenyi, 0.05)."
         )
     return lines
 
@@ -219,7 +219,10 @@ def comparisons(result: Result, net: str) -> Grid:
 
 
 def cost(result: Result, net: str) -> Grid:
-    """Seconds of a training and of an epoch, and the latter relative to PRODEN."""
+    """Seconds of a training and of an epoch by the clock, and the latter relative to PRODEN.
+
+    Trainings that ran side by side slowed one another down; `benchmarks/` compares costs properly.
+    """
     rows = []
     for data in result.data:
         cells = {n: c for n in result.labels if (c := result.cell(net, data, n)) is not None}
@@ -237,7 +240,7 @@ def cost(result: Result, net: str) -> Grid:
                     relative,
                 ]
             )
-    columns = ["data set", "method", "seconds", "epochs", "ms per epoch", "relative to PRODEN"]
+    columns = ["data set", "method", "seconds (clock)", "epochs", "ms per epoch", "relative to PRODEN"]
     return _plain(columns, rows)
 
 
@@ -257,7 +260,7 @@ def chosen(result: Result, net: str) -> Grid:
                     method_title(label),
                     f"{c['lr']:g}",
                     f"{c['weight_decay']:g}",
-                    c["scaling"],
+                    "pixels" if result.protocol.on_images else c["scaling"],
                     own or "defaults",
                 ]
             )

@@ -36,7 +36,10 @@ def run_job(job: Job, place: Place | None = None) -> Record:
     place = place or Place()
     began = time.perf_counter()
     record: Record = {"job": job.hash, "config": dict(job.config)}
-    run = place.scratch / job.hash if place.scratch is not None and "views" in job.config else None
+    images = "views" in job.config
+    run = place.scratch / job.hash if place.scratch is not None and images else None
+    if images:  # where and how, which decides their last digits and their cost
+        record["place"] = place.describe()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -90,7 +90,7 @@ class Task:
     has_clean: bool = False
     truth: Tensor | None = None
     """True labels (−1 unknown): for the supervised oracle and for reports only."""
-    row_pass: Callable[[Callable[[Tensor], Tensor], str], Tensor] | None = None
+    row_pass: Callable[[Callable[[Tensor], Tensor]], Tensor] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -100,10 +100,10 @@ class Task:
     def n_classes(self) -> int:
         return self.candidates.shape[1]
 
-    def each_row(self, function: Callable[[Tensor], Tensor], view: str = "plain") -> Tensor:
+    def each_row(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """`function` of every row, in row order: evaluation mode, no gradient, no augmentation."""
         assert self.row_pass is not None, "each_row is there once training has begun"
-        return self.row_pass(function, view)
+        return self.row_pass(function)
 
 
 class Restart:
@@ -133,9 +133,13 @@ class Method:
         return State(task.net)
 
     def stage(self, state: State, step: StepInfo) -> Hashable:
-        """Names the way through `loss` and `after_step` where it is not always the same; a recorded step
-        is recorded again when this changes."""
+        """Names the way through `loss` and `after_step` where it is not always the same; each way is a
+        recording of its own."""
         return None
+
+    def captures(self, state: State) -> bool:
+        """Whether the steps of this very fit can be recorded, of a method that is `capturable`."""
+        return True
 
     def param_groups(self, state: State) -> list[dict[str, Any]]:
         """Parameter groups of the main optimiser: by default all that no own optimiser moves."""

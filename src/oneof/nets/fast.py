@@ -28,11 +28,24 @@ class FastFeatures(nn.Module):
         Autocast convolutions and products to this type; None: leave them.
     channels_last : bool
         Give images to the net in this memory order.
+    out : torch.dtype
+        Type of the features that come out; inputs may be of another one (bytes).
+
+    In a state dict its weights have the names that they have without it, so that checkpoints do not depend
+    on how fast a training ran.
     """
 
-    def __init__(self, inner: nn.Module, precision: torch.dtype | None, channels_last: bool) -> None:
+    def __init__(
+        self,
+        inner: nn.Module,
+        precision: torch.dtype | None,
+        channels_last: bool,
+        out: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
-        self.inner, self.precision, self.channels_last = inner, precision, channels_last
+        self.inner, self.precision, self.channels_last, self.out = inner, precision, channels_last, out
+        self._register_state_dict_hook(_names_without_wrapper)
+        self.register_load_state_dict_pre_hook(_names_with_wrapper)
         self.compiled_rows = 0
         """Batches of up to so many rows go through the compiled features; 0: none do."""
 
@@ -47,7 +60,7 @@ class FastFeatures(nn.Module):
             x.device.type, dtype=self.precision, enabled=self.precision is not None, cache_enabled=False
         ):
             features = self.inner(x)
-        return features.to(x.dtype)
+        return features.to(self.out)
 
     def compile_for(self, rows: int, **options: Any) -> None:
         """Compile the features for batches of up to so many rows, which should have few sizes."""
@@ -62,6 +75,16 @@ class FastFeatures(nn.Module):
         self.compiled_rows = rows
 
 
+def _names_without_wrapper(_: nn.Module, state: dict[str, Any], prefix: str, __: Any) -> None:
+    for name in [name for name in state if name.startswith(f"{prefix}inner.")]:
+        state[prefix + name.removeprefix(f"{prefix}inner.")] = state.pop(name)
+
+
+def _names_with_wrapper(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
+    for name in [name for name in state if name.startswith(prefix)]:
+        state[f"{prefix}inner." + name.removeprefix(prefix)] = state.pop(name)
+
+
 def with_fast_features(net: Net, precision: torch.dtype | None, channels_last: bool) -> Net:
     """The same net, its features wrapped."""
     if not isinstance(net.features, nn.Module):
@@ -71,7 +94,8 @@ def with_fast_features(net: Net, precision: torch.dtype | None, channels_last: b
         )
     if channels_last:
         net.features.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    net.features = FastFeatures(net.features, precision, channels_last)
+    out = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
+    net.features = FastFeatures(net.features, precision, channels_last, out)
     return net
 
 
@@ -85,8 +109,9 @@ def compile_features(module: nn.Module, rows: int) -> None:
 def without_fast_features(module: nn.Module) -> None:
     """Unwrap all features inside a module: afterwards its nets are what they were before."""
     for part in list(module.modules()):
-        if isinstance(part, Net) and isinstance(part.features, FastFeatures):
-            part.features = part.features.inner
+        features = getattr(part, "features", None)
+        if isinstance(features, FastFeatures):
+            part.features = features.inner
 
 
 @contextmanager

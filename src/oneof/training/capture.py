@@ -8,12 +8,24 @@ memory, so that everything that changes from step to step must be an input or li
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 WARM_UP = 3
 """Steps that run eagerly before the recording: optimisers and libraries allocate what they need."""
+KEPT = 2
+"""Recordings that are kept: as many as stages may alternate. Each holds the memory of a step."""
+
+
+@dataclass
+class Recording:
+    """A stage's steps so far, its graph once there is one, and where the graph reads its inputs."""
+
+    seen: int = 0
+    graph: torch.cuda.CUDAGraph | None = None
+    inputs: list[Tensor] = field(default_factory=list)
 
 
 class CapturedStep:
@@ -29,40 +41,42 @@ class CapturedStep:
 
     def __init__(self, function: Callable[..., None], generators: Sequence[torch.Generator] = ()) -> None:
         self.function, self.generators = function, tuple(generators)
-        self.stage: Hashable = None
-        self.seen = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.inputs: list[Tensor] = []
+        self.recordings: dict[Hashable, Recording] = {}
         self.side = torch.cuda.Stream()
 
     def __call__(self, stage: Hashable, *inputs: Tensor) -> None:
         """Run the function once. Another stage is another recording."""
-        if stage != self.stage:
-            self.stage, self.seen, self.graph = stage, 0, None
-        if self.graph is None and self.seen < WARM_UP:
-            self.seen += 1
+        recording = self._of(stage)
+        if recording.graph is None and recording.seen < WARM_UP:
+            recording.seen += 1
             current = torch.cuda.current_stream()
             self.side.wait_stream(current)
             with torch.cuda.stream(self.side):
                 self.function(*inputs)
             current.wait_stream(self.side)
             return
-        if self.graph is None:
-            self._record(inputs)
+        if recording.graph is None:
+            self._record(recording, inputs)
         else:
-            for place, value in zip(self.inputs, inputs):
+            for place, value in zip(recording.inputs, inputs):
                 place.copy_(value, non_blocking=True)
-        assert self.graph is not None
-        self.graph.replay()
+        assert recording.graph is not None
+        recording.graph.replay()
 
-    def _record(self, inputs: Sequence[Tensor]) -> None:
-        self.inputs = [value.clone() for value in inputs]
+    def _of(self, stage: Hashable) -> Recording:
+        """The recording of a stage, which becomes the latest; the oldest beyond `KEPT` is given up."""
+        recording = self.recordings.pop(stage, None) or Recording()
+        while len(self.recordings) >= KEPT:
+            del self.recordings[next(iter(self.recordings))]
+        self.recordings[stage] = recording
+        return recording
+
+    def _record(self, recording: Recording, inputs: Sequence[Tensor]) -> None:
+        recording.inputs = [value.clone() for value in inputs]
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:
             graph.register_generator_state(generator)
         # other threads (a progress display) may go on working meanwhile
-        # a stream of its own: work space of matrix products belongs to a stream, and two recordings that
-        # shared one could not run side by side
         with torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
-            self.function(*self.inputs)
-        self.graph = graph
+            self.function(*recording.inputs)
+        recording.graph = graph

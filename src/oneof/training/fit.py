@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -89,11 +89,8 @@ class Fit:
         steps = self.shards.steps(self.batch_size)
         self.candidates = torch.as_tensor(candidates.mask.copy()).to(device)
         self.truth = None if candidates.truth is None else torch.as_tensor(candidates.truth.copy()).to(device)
+        # these rows too stay as they are stored (bytes): views are made of a batch when it is needed
         self.clean = self._on_device(clean)
-        self.clean_inputs: Tensor | None = None
-        """The clean rows as they are stored, if they are in the loss: training sees them through a view."""
-        if self.clean is not None and recipe.clean_weight and clean is not None:
-            self.clean_inputs = as_input(clean.x, self.dtype).to(self.device)
         self.selection = self._on_device(selection) if selection is not None else self.clean
         self.test = None if test is None else (as_input(test[0], self.dtype).to(device), test[1])
 
@@ -126,6 +123,8 @@ class Fit:
         )
         self.captured: CapturedStep | None = None
         self.state = method.setup(self.task).to(device)
+        if self.speed.captured and not method.captures(self.state):
+            self.speed = replace(self.speed, captured=False)
         parallel.from_first_(self.state.state_dict().values())  # a net that was given may differ
         self._draw_apart()
         if self.speed.compiled:
@@ -146,7 +145,7 @@ class Fit:
         return self.close_epoch()
 
     def steps(self) -> Iterator[None]:
-        """The steps of an epoch, one at a time, so that several fits can take turns."""
+        """The steps of an epoch, one at a time."""
         step, recipe = self.step, self.recipe
         order = self.shards.order(self.order, self.batch_size)
         meta_rows = self._clean_order(self.method.clean_rows(self.batch_size))
@@ -173,9 +172,10 @@ class Fit:
             self._clean_batch(meta_rows),
         )
         loss = method.loss(state, batch, step).mean()
-        trusted = self._trusted(loss_rows)
+        # equal information: the same clean rows, for any method, in the real step only. Through the strong
+        # view, as a few thousand images that never change would soon be known by heart
+        trusted = self._clean_batch(loss_rows, "strong")
         if trusted is not None:
-            # equal information: the same clean rows, for any method, in the real step only
             clean_loss = set_loss(method.logits(state, trusted.x), trusted.mask).mean()
             loss = loss + self.recipe.clean_weight * clean_loss
         self.optimiser.zero_grad()
@@ -251,14 +251,14 @@ class Fit:
 
     def _lr_tensors(self, optimiser: Optimizer) -> None:
         """Learning rates as tensors, where steps are recorded; the recording then starts afresh."""
+        for each in (optimiser, *self.state.optimisers.values()):
+            for group in each.param_groups:
+                if "capturable" in group:  # Adam: its step counter must live on the GPU
+                    group["capturable"] = self.speed.captured
         if self.speed.captured:
             self.step.lr = torch.tensor(float(self.step.lr), device=self.device)
             for group in optimiser.param_groups:
                 group["lr"] = torch.tensor(float(group["lr"]), device=self.device)
-            for each in (optimiser, *self.state.optimisers.values()):
-                for group in each.param_groups:
-                    if "capturable" in group:  # Adam: its step counter must live on the GPU
-                        group["capturable"] = True
             self.captured = CapturedStep(self._step, [self.step.generator])
 
     # ---- clean rows ---------------------------------------------------------------------------
@@ -267,7 +267,7 @@ class Fit:
         if rows is None or not len(rows):
             return None
         x = as_input(rows.x, self.dtype).to(self.device)
-        return CleanBatch(self.views.plain(x), torch.as_tensor(rows.mask.copy()).to(self.device))
+        return CleanBatch(x, torch.as_tensor(rows.mask.copy()).to(self.device))
 
     def _clean_order(self, size: int) -> Iterator[Tensor]:
         """Numbers of the clean rows of every step: none, all of them if they are few, else a random part.
@@ -290,26 +290,21 @@ class Fit:
                 rows = torch.randint(n, (equal,), generator=self.clean_order)
             yield self.shards.part(rows).to(self.device, non_blocking=True)
 
-    def _clean_batch(self, rows: Tensor) -> CleanBatch | None:
+    def _clean_batch(self, rows: Tensor, role: str = "plain") -> CleanBatch | None:
+        """Some clean rows through a view."""
         clean = self.clean
         if clean is None or not len(rows):
             return None
-        if len(rows) == len(clean.x):
-            return clean
-        return CleanBatch(clean.x.index_select(0, rows), clean.mask.index_select(0, rows))
-
-    def _trusted(self, rows: Tensor) -> CleanBatch | None:
-        """Clean rows for the loss, through the strong view: a few thousand images are soon known by heart."""
-        if self.clean is None or self.clean_inputs is None or not len(rows):
-            return None
-        x = self.clean_inputs.index_select(0, rows)
-        (view, *_) = self.views.train(x, ("strong",), self.step.generator)
-        return CleanBatch(view, self.clean.mask.index_select(0, rows))
+        if len(rows) < len(clean.x):
+            clean = CleanBatch(clean.x.index_select(0, rows), clean.mask.index_select(0, rows))
+        if role == "plain":
+            return CleanBatch(self.views.plain(clean.x), clean.mask)
+        return CleanBatch(self.views.train(clean.x, (role,), self.step.generator)[0], clean.mask)
 
     # ---- evaluation ---------------------------------------------------------------------------
 
     @torch.no_grad()
-    def each_row(self, function: Callable[[Tensor], Tensor], view: str = "plain") -> Tensor:
+    def each_row(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         with evaluation_mode(self.state):
             batches = self.rows.batches(self._own_rows(), EVALUATION_BATCH)
             return self.shards.whole(torch.cat([function(self.views.plain(x)) for _, x in batches]))
@@ -319,16 +314,17 @@ class Fit:
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Logits of inputs that are already on the device."""
+        """Logits of rows that are on the device, as they are stored."""
         with evaluation_mode(self.state):
-            return torch.cat([self.method.logits(self.state, part) for part in x.split(EVALUATION_BATCH)])
+            parts = x.split(EVALUATION_BATCH)
+            return torch.cat([self.method.logits(self.state, self.views.plain(part)) for part in parts])
 
     def _accuracy(self, x: Tensor, mask: Tensor) -> float:
         """How often the prediction is in the mask: accuracy for single labels, covering rate for sets."""
         return float(mask.gather(1, self.predict(x).argmax(dim=1, keepdim=True)).float().mean())
 
     def _test_accuracy(self, x: Tensor, labels: Any) -> float:
-        return float(np.mean(self.predict(self.views.plain(x)).argmax(dim=1).cpu().numpy() == labels))
+        return float(np.mean(self.predict(x).argmax(dim=1).cpu().numpy() == labels))
 
     def _predictor_state(self) -> dict[str, Tensor]:
         nets = self.method.predictors(self.state)
@@ -365,7 +361,9 @@ class Fit:
             if recipe[name] == usual:  # so that runs from before there were these go on
                 recipe.pop(name)
         recipe["precision"] = str(self.speed.precision or self.dtype).removeprefix("torch.")
-        return {
+        describe = getattr(self.views, "describe", None)
+        views = {} if describe is None else {"views": describe()}
+        return views | {
             "method": {"name": self.method.info.name, **self.method.params()},
             "recipe": recipe,
             "net": self.net_text,
@@ -400,9 +398,9 @@ class Fit:
         self.state.load_state_dict(saved["state"])
         self.optimiser = self._main_optimiser()  # groups may depend on the state just loaded
         self.optimiser.load_state_dict(saved["optimiser"])
-        self._lr_tensors(self.optimiser)
         for name, optimiser in self.state.optimisers.items():
             optimiser.load_state_dict(saved["own_optimisers"][name])
+        self._lr_tensors(self.optimiser)  # last: a checkpoint may come from steps that were not recorded
         for optimiser in (self.optimiser, *self.state.optimisers.values()):
             like_parameters(optimiser)
         self.stopping.load_state_dict(saved["stopping"])

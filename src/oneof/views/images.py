@@ -1,8 +1,8 @@
 """Views of images, made in batches where the images are: bytes in, normalised numbers out.
 
 `weak`: mirrored with probability ½, a random crop of the image padded by reflection. `strong`: the same,
-then a policy (AutoAugment) and Cutout, PLCR's recipe. `plain`: neither, for evaluation and clean rows.
-Cutout's square has the value 0 after normalisation, which is the mean colour.
+then a policy and Cutout (PLCR's recipe, with AutoAugment as the policy). `plain`: neither, for evaluation
+and RPLG's look-ahead. Cutout's square has the value 0 after normalisation, which is the mean colour.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Policy:
 
 
 DRAWS = 8
-"""Random numbers that a policy needs for an image."""
+"""Random numbers set aside for a policy per image; six are used, and changing it would change all views."""
 
 
 def apply_policy(x: Tensor, policy: Policy, table: Tensor, draws: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def rand_augment(level: float = 4.5) -> Policy:
 def simple_pairs(levels: tuple[float, ...] = (3, 6)) -> Policy:
     """One change of colour and one move, each at a random one of some strengths.
 
-    Milder than AutoAugment, which on a short schedule leaves too little of the image to learn from.
+    Milder than AutoAugment: no inversion, no solarization, no shift by almost half the image.
     """
     colours = ("autocontrast", "equalize", "contrast", "brightness", "colour", "sharpness")
     strong = [(first, second) for first in levels for second in levels]

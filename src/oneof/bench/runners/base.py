@@ -20,6 +20,14 @@ class Place:
     scratch: Path | None = None
     """Long jobs (images) keep a checkpoint in a folder of their own here and continue from it."""
 
+    def describe(self) -> dict[str, str]:
+        """For records."""
+        import torch
+
+        gpu = self.device.startswith("cuda") and torch.cuda.is_available()
+        name = torch.cuda.get_device_name(self.device) if gpu else self.device
+        return {"device": name, "speed": self.speed, "torch": torch.__version__}
+
 
 class Runner(Protocol):
     """Runs jobs somewhere. Leaving the context ends everything that it started."""

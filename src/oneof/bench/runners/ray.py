@@ -22,12 +22,12 @@ TRIES = 5
 class RayRunner:
     """One job per core of the cluster, or per GPU where jobs train on GPUs."""
 
-    def __init__(self, address: str = "auto", device: str = "cpu") -> None:
+    def __init__(self, address: str = "auto", device: str = "cpu", speed: str = "auto") -> None:
         try:
             self.ray: Any = import_module("ray")
         except ImportError:
             raise LabError("--runner ray needs Ray: pip install 'oneof[cluster]'") from None
-        self.address, self.device = address, device
+        self.address, self.device, self.speed = address, device, speed
         self.waiting: dict[Any, tuple[Job, int]] = {}
 
     def __enter__(self) -> RayRunner:
@@ -69,7 +69,7 @@ class RayRunner:
         return self.running < 2 * self.slots
 
     def start(self, job: Job, tries: int = 1) -> None:
-        self.waiting[self.task.remote(dict(job.config), self.device)] = (job, tries)
+        self.waiting[self.task.remote(dict(job.config), self.device, self.speed)] = (job, tries)
 
     def wait(self) -> list[Record]:
         ready, _ = self.ray.wait(list(self.waiting), num_returns=1, timeout=1.0)
@@ -90,12 +90,15 @@ class RayRunner:
 _ALONE = {"include_dashboard": False}
 
 
-def work(config: dict[str, Any], device: str) -> Record:
-    """A job on whatever machine Ray chose; data stay loaded in its process for the next one."""
+def work(config: dict[str, Any], device: str, speed: str) -> Record:
+    """A job on whatever machine Ray chose; data stay loaded in its process for the next one.
+
+    It keeps no checkpoint: the machine may be gone when the job runs again.
+    """
     import torch
 
     from oneof.bench.runners.base import Place
     from oneof.bench.trial import run_job
 
     torch.set_num_threads(1)
-    return run_job(Job(config), Place(device))
+    return run_job(Job(config), Place(device, speed))

@@ -31,7 +31,7 @@ class CandidateOpinions:
     Parameters
     ----------
     labels : int (B, K)
-        The candidates of every row; beyond its own number a row repeats some label, where `there` is false.
+        The candidates of every row; beyond its own number other labels, where `there` is false.
     there : bool (B, K)
     values : (B, K, K)
         Entry (k, l): what the branch of candidate k thinks of candidate l.

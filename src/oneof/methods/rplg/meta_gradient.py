@@ -60,6 +60,12 @@ class LookAhead:
     step_size: float = 1e-2
     """c_0 of the central difference: the step is c_0 / ‖u‖."""
     generator_state: Tensor | None = None
+    unit: bool = False
+    """Leave out the learning rate as a factor of the result; the virtual step has it all the same."""
+
+    @property
+    def factor(self) -> float | Tensor:
+        return 1.0 if self.unit else self.lr
 
 
 MetaGradient = Callable[[LookAhead], Tensor]
@@ -74,7 +80,7 @@ def exact(step: LookAhead) -> Tensor:
         }
         log_f = functional_call(step.net, moving, (step.x,)).log_softmax(dim=-1)
         tangent = forward_ad.unpack_dual(log_f).tangent
-    return tangent * (step.lr / len(step.x))
+    return tangent * (step.factor / len(step.x))
 
 
 @torch.no_grad()
@@ -90,7 +96,7 @@ def difference(step: LookAhead) -> Tensor:
         moved = dict(zip(parameters, move([p.detach() for p in parameters.values()], direction)))
         with training_pass(step):
             ends.append(functional_call(step.net, moved, (step.x,)).log_softmax(dim=-1))
-    return (ends[0] - ends[1]) * (step.lr / (2 * len(step.x)) / h)
+    return (ends[0] - ends[1]) * (step.factor / (2 * len(step.x)) / h)
 
 
 @torch.no_grad()
@@ -112,7 +118,7 @@ def head(step: LookAhead) -> Tensor:
     u_weight, u_bias = averaged([residual.T @ h_clean, residual.sum(dim=0)])
     # directional derivative of the training logits along u, then of their log-softmax
     slope = nn.functional.linear(h, u_weight, None if bias is None else u_bias)
-    return rate * (slope - (p * slope).sum(dim=-1, keepdim=True))
+    return step.factor / len(h) * (slope - (p * slope).sum(dim=-1, keepdim=True))
 
 
 def unrolled(step: LookAhead) -> Tensor:
@@ -127,7 +133,7 @@ def unrolled(step: LookAhead) -> Tensor:
     loss = outer_loss(step, dict(zip(parameters, moved)))
     u = averaged(torch.autograd.grad(loss, moved, retain_graph=True))
     (gradient,) = torch.autograd.grad(moved, target, u, retain_graph=True)
-    return gradient
+    return gradient / step.lr if step.unit else gradient
 
 
 META_GRADIENTS: dict[str, MetaGradient] = {

@@ -107,6 +107,10 @@ class Rplg(Method):
     def stage(self, state: State, step: StepInfo) -> Hashable:
         return state.notes["all_visited"], step.step % self.meta_every == 0
 
+    def captures(self, state: State) -> bool:
+        # a look-ahead sets torch's generator back to repeat a pass with dropout, which no recording allows
+        return not (state.notes["draws"] and hasattr(state, "meta"))
+
     def clean_rows(self, batch_size: int) -> int:
         return 0 if self.weights == "uniform" else (self.clean_batch or batch_size)
 
@@ -117,7 +121,7 @@ class Rplg(Method):
         with torch.no_grad():
             z = task.net.features(task.example)
         state = State(task.net, branches=self.make_branches(task, z.shape[1]).to(task.dtype))
-        state.notes |= {"draws": draws_at_random(task.net), "all_visited": False, "lr": task.lr}
+        state.notes |= {"draws": draws_at_random(task.net), "all_visited": False, "lr": task.lr or 1.0}
         if self.learns_weights(task):
             inputs = z if self.meta_input == "features" else task.example.flatten(1)
             state.meta = meta_learner(inputs.shape[1], c, self.meta_hidden).to(task.dtype)
@@ -127,9 +131,10 @@ class Rplg(Method):
         for name in ("mu", "v", "q", "q_before", "w"):
             state.rows.add(name, flat)
         state.rows.add("visited", torch.zeros_like(task.candidates[:, 0]))
+        if isinstance(state.branches, CandidateBranches) and (self.u == "table" or self.recompute_u):
+            wanted = "u='table'" if self.u == "table" else "recompute_u=True"
+            raise ValueError(f"{wanted} needs branches='full': it asks every branch for its opinion of a row")
         if self.u == "table":
-            if isinstance(state.branches, CandidateBranches):
-                raise ValueError("u='table' needs branches='full': it keeps every branch's opinion per row")
             reduced = state.branches.reduced_sets(task.candidates)
             state.rows.add("u", first_opinions(reduced, task.candidates, like=flat))
         return state
@@ -159,7 +164,8 @@ class Rplg(Method):
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         x, candidates = batch.views[0], batch.candidates
-        draws = default_generator_state(x.device) if state.notes["draws"] else None
+        looks_ahead = hasattr(state, "meta") and batch.clean is not None
+        draws = default_generator_state(x.device) if looks_ahead and state.notes["draws"] else None
         features = state.net.features(x)
         logits = state.net.head(features)
         z = features.detach()
@@ -171,7 +177,8 @@ class Rplg(Method):
 
         u = self.branch_step(state, batch, z, mu, visited)
         w = self.branch_weights(state, batch, z, mu)
-        if hasattr(state, "meta") and batch.clean is not None:
+        if looks_ahead:
+            assert batch.clean is not None
             v = mix(w.detach(), u)
             ahead = LookAhead(
                 net=state.net,
@@ -185,11 +192,14 @@ class Rplg(Method):
                 clean_mode=self.clean_mode,
                 step_size=self.difference_step,
                 generator_state=draws,
+                # Adam hides the factor, its weight decay does not: with it, a learning rate that falls to
+                # zero takes the meta-learner back to uniform weights
+                unit=self.meta_scale == "unit",
             )
             if step.step % self.meta_every == 0:
                 self.set_meta_lr(state, step)
                 self.meta_step(state, ahead, w, u)
-            if self.recompute_u and isinstance(u, Tensor):
+            if self.recompute_u:
                 u = opinions(state.branches.logits(z), state.branches.reduced_sets(candidates), candidates)
             with torch.no_grad():
                 w = self.branch_weights(state, batch, z, mu)  # R16: new Gamma, same U
@@ -249,12 +259,7 @@ class Rplg(Method):
 
     def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor | CandidateOpinions) -> None:
         """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""
-        slope = META_GRADIENTS[self.meta_gradient](ahead)
-        if self.meta_scale == "unit":
-            # Adam hides the factor, its weight decay does not: with it, a learning rate that falls to
-            # zero takes the meta-learner back to uniform weights
-            slope = slope / ahead.lr
-        slope_w = through_mix(slope, u)
+        slope_w = through_mix(META_GRADIENTS[self.meta_gradient](ahead), u)
         parameters = list(state.meta.parameters())
         gradients = averaged(torch.autograd.grad((w * slope_w).sum(), parameters))
         for parameter, gradient in zip(parameters, gradients):
