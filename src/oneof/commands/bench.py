@@ -20,8 +20,8 @@ class Bench:
     """Run a benchmark protocol; finished jobs are kept, an interrupted one continues."""
 
     protocol: Positional[str]
-    """table1, table2, table3, equal-information, quick, images, sensitivity and others; `list` shows what each
-    of them is."""
+    """table1, table2, table3, equal-information, quick, images, sensitivity and others; `list` shows what
+    each of them is."""
     to: Path | None = None
     """Folder of the records; default runs/bench/PROTOCOL. Several protocols may share a folder."""
     methods: tuple[str, ...] = ()
