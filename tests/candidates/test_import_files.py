@@ -223,6 +223,7 @@ def test_mat(tmp_path):
         ("a.jsonl", '{"task": 1, "label": "a"}\n{"task": 2, "label": 2}\n', "crowd", "line 2.*is a number"),
         ("a.jsonl", '{"id": 1, "labels": ["a"]}\n{"id": 1, "labels": ["b"]}\n', "records", "two rows"),
         ("a.json", "{", "label-studio", "not JSON"),
+        ("a.jsonl", b'{"id": [], "label": "cat"}', "records", r"id of row 0 is \[\]; give a text"),
         ("a.json", b'["\xff"]', "label-studio", "line 1: .*not UTF-8"),
         ("a.json", "{}", "label-studio", "list of tasks"),
         (

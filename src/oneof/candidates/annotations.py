@@ -118,6 +118,9 @@ class Annotations:
             object.__setattr__(self, "ids", tuple(self.ids))
             if len(self.ids) != n:
                 raise CandidateError(f"{len(self.ids)} ids were given for {n} rows; give one per row.")
+            for row, name in enumerate(self.ids):
+                if name is not None and not isinstance(name, str | int | float | np.generic):
+                    raise CandidateError(f"the id of row {row} is {name!r}; give a text or a number.")
             if len(set(self.ids)) != n:
                 twice = next(_repeated(self.ids))
                 raise CandidateError(f"the id {twice!r} stands for two rows; ids name one row each.")
