@@ -392,14 +392,14 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         Protocol(
             "extensions",
-            "Not in the paper: a prior of the weights from mu; branches that weigh their rows",
+            "RPLG with changes that are not in the paper: a prior from mu; branches that weigh their rows",
             EXTENSIONS,
             SMALL,
             ("linear", "mlp"),
         ),
         Protocol(
             "extensions-equal-information",
-            "The same with clean rows in the loss",
+            "RPLG with the same changes and clean rows in the loss",
             EXTENSIONS,
             REAL_WORLD,
             ("mlp",),

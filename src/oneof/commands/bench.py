@@ -61,8 +61,9 @@ class Bench:
         from oneof.bench.protocols import PROTOCOLS, protocol
 
         if self.protocol == "list":
+            width = max(map(len, PROTOCOLS)) + 2
             for known in PROTOCOLS.values():
-                print(f"{known.name:<26}{known.title}")
+                print(f"{known.name:<{width}}{known.title}")
             return 0
         return self._run(protocol(self.protocol))
 
