@@ -2,9 +2,9 @@
 
     ONEOF_DATA=DIR python benchmarks/repeat.py > results/repeat/repeat.txt
 
-Takes the reported trainings of some rows of `results/table2` (MLP, the paper's protocol, ten splits). On the
-machine that made a record a training repeats to the bit. Elsewhere other processor instructions or another
-number of threads round differently, and training magnifies the last digit.
+Takes the reported trainings of some rows of `results/table2` (MLP, the paper's protocol, ten splits), which
+were made on a GPU. On one CPU a training repeats to the bit. Elsewhere another device, other processor
+instructions or another number of threads round differently, and training magnifies the last digit.
 """
 
 from __future__ import annotations
