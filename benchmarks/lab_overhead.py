@@ -24,7 +24,8 @@ from benchmarks.common import print_json, print_table
 from oneof.bench.datasets import prepare
 from oneof.bench.lab import run_lab
 from oneof.bench.overrides import override
-from oneof.bench.protocols import PROTOCOLS, Protocol
+from oneof.bench.protocol import Protocol
+from oneof.bench.protocols import PROTOCOLS
 from oneof.bench.records import Record
 from oneof.bench.runners.local import LocalRunner
 

@@ -14,7 +14,8 @@ from oneof.bench import plan as planning
 from oneof.bench.jobs import Job
 from oneof.bench.lab import run_lab
 from oneof.bench.plan import Plan
-from oneof.bench.protocols import NET_OF_DATA, PROTOCOLS, SHORT_RECIPE, Protocol, plain
+from oneof.bench.protocol import Protocol
+from oneof.bench.protocols import NET_OF_DATA, PROTOCOLS, SHORT_RECIPE, plain
 from oneof.bench.records import Records
 from oneof.bench.runners.base import Place
 from oneof.bench.summary import read_folder

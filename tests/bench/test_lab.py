@@ -13,7 +13,8 @@ from oneof.bench import datasets, lab
 from oneof.bench.errors import LabError
 from oneof.bench.jobs import Job
 from oneof.bench.lab import run_lab
-from oneof.bench.protocols import PROTOCOLS, Entry, plain
+from oneof.bench.protocol import Entry
+from oneof.bench.protocols import PROTOCOLS, plain
 from oneof.bench.records import Records
 from oneof.bench.runners.local import LocalRunner, default_workers, free_memory
 from oneof.bench.summary import read_folder

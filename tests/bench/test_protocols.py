@@ -7,7 +7,8 @@ from oneof.bench.overrides import override
 from oneof.bench.paper import TABLES, published
 from oneof.bench.plan import Plan
 from oneof.bench.plots import PLOTS
-from oneof.bench.protocols import ALL_METHODS, NETS, PROTOCOLS, Protocol, protocol
+from oneof.bench.protocol import Protocol
+from oneof.bench.protocols import ALL_METHODS, NETS, PROTOCOLS, protocol
 from oneof.bench.records import Records
 from oneof.data import names
 from oneof.methods import make_method

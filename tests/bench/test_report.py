@@ -5,7 +5,8 @@ import pytest
 
 from oneof.bench.errors import LabError
 from oneof.bench.paper import TABLES as PAPER
-from oneof.bench.protocols import FIXED_LENGTH, PROTOCOLS, Entry, plain
+from oneof.bench.protocol import Entry
+from oneof.bench.protocols import FIXED_LENGTH, PROTOCOLS, plain
 from oneof.bench.report import write_report
 from oneof.bench.summary import read_folder
 from oneof.bench.tables import as_latex, as_markdown, as_text, grid

@@ -11,7 +11,8 @@ from scipy.io import savemat
 
 from oneof.bench.jobs import Job
 from oneof.bench.plan import Plan
-from oneof.bench.protocols import PAPER_RECIPE, Protocol, plain
+from oneof.bench.protocol import PAPER_RECIPE, Protocol
+from oneof.bench.protocols import plain
 from oneof.bench.records import Record, Records
 from oneof.bench.search import Search
 from oneof.bench.trial import run_job

@@ -17,7 +17,7 @@ import oneof
 from oneof.bench import LAB_VERSION
 from oneof.bench.plan import Plan
 from oneof.bench.progress import LabProgress
-from oneof.bench.protocols import Protocol
+from oneof.bench.protocol import Protocol
 from oneof.bench.records import Lock, Record, Records
 from oneof.bench.runners.base import Runner
 

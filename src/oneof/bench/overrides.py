@@ -9,7 +9,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from oneof.bench.errors import LabError
-from oneof.bench.protocols import NETS, Entry, Protocol
+from oneof.bench.protocol import Entry, Protocol
+from oneof.bench.protocols import NETS
 from oneof.bench.search import Criterion, Search
 from oneof.methods import list_methods, make_method
 from oneof.training import Recipe

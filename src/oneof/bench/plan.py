@@ -11,7 +11,8 @@ from typing import Any
 from oneof.bench.datasets import Prepared, prepare
 from oneof.bench.errors import LabError
 from oneof.bench.jobs import Job
-from oneof.bench.protocols import Entry, Protocol, net_for, views_for
+from oneof.bench.protocol import Entry, Protocol
+from oneof.bench.protocols import net_for, views_for
 from oneof.bench.records import Record, Records
 from oneof.bench.search import configurations, winner
 from oneof.data import DataError, MissingDataError

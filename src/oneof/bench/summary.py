@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from oneof.bench.errors import LabError
-from oneof.bench.protocols import PROTOCOLS, Protocol
+from oneof.bench.protocol import Protocol
+from oneof.bench.protocols import PROTOCOLS
 from oneof.bench.records import Record, Records
 from oneof.bench.statistics import Comparison, compare, ranks
 from oneof.data.files import write_text

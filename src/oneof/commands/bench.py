@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 if TYPE_CHECKING:
-    from oneof.bench.protocols import Protocol
+    from oneof.bench.protocol import Protocol
     from oneof.bench.runners.base import Runner
 
 
