@@ -54,6 +54,18 @@ def test_a_budget_of_more_configurations_keeps_the_first_ones():
     assert many[:4] == few
 
 
+def test_a_grid_has_all_combinations_and_the_entry_itself_first():
+    search = Search(grids={"rplg": {"alpha": [0.3, 0.5], "meta_lr": [1e-3, 1e-4]}})
+    fixed = {"alpha": 0.3, "meta_hidden": 128}  # meta_lr 1e-3 is the default
+    found = configurations("rplg", search, DEFAULT, fixed)
+    assert found[0] == {**DEFAULT, "params": fixed}
+    assert [(one["params"]["alpha"], one["params"]["meta_lr"]) for one in found[1:]] == [
+        (0.3, 1e-4), (0.5, 1e-3), (0.5, 1e-4),
+    ]  # fmt: skip
+    assert all(one["params"]["meta_hidden"] == 128 for one in found)
+    assert configurations("proden", search, DEFAULT) == [{**DEFAULT, "params": {}}]
+
+
 def test_only_some_hyper_parameters_of_rplg_are_searched():
     for method, names in SEARCHED.items():
         known = {f.name for f in dataclasses.fields(make_method(method))}

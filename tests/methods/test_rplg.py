@@ -360,6 +360,17 @@ def test_the_meta_learner_slows_down_with_the_classifier(schedule):
         np.testing.assert_array_equal(follow.pseudo_labels, constant.pseudo_labels)
 
 
+@pytest.mark.parametrize("branches", ["full", "candidates"])
+def test_the_branches_slow_down_with_the_classifier_if_asked(branches):
+    def trained(way, schedule):
+        recipe = {"epochs": 5, "schedule": schedule, "lr": 0.03}
+        return fit(Rplg(branch_schedule=way, branches=branches), recipe=recipe).state.branches.weight
+
+    torch.testing.assert_close(trained("follow", "constant"), trained("constant", "constant"), rtol=0, atol=0)
+    follow, constant = (trained(way, "cosine") for way in ("follow", "constant"))
+    assert (follow - constant).abs().max() > 1e-3
+
+
 def test_a_learning_rate_of_zero_changes_nothing():
     made = fit(Rplg(), recipe={"epochs": 2, "lr": 0.0, "schedule": "constant"})
     assert made.state.optimisers["meta"].param_groups[0]["lr"] == 0

@@ -22,6 +22,7 @@ CLASSES = 4
 METHODS = {
     "proden": ("proden", {}),
     "head": ("rplg", {"meta_gradient": "head"}),
+    "branches that slow down": ("rplg", {"meta_gradient": "head", "branch_schedule": "follow"}),
     "difference": ("rplg", {"meta_gradient": "difference", "difference_step": 0.1}),
     "exact": ("rplg", {"meta_gradient": "exact"}),
     "every second step": ("rplg", {"meta_gradient": "head", "meta_every": 2}),

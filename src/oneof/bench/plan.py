@@ -98,6 +98,8 @@ class Plan:
             only = [{**default, "params": dict(entry.params)}]
             return Cell(data, net, entry, only, [])
         tried = configurations(entry.method, p.search, default, entry.params)
+        if len(tried) == 1:  # nothing to choose from
+            return Cell(data, net, entry, tried, [])
         jobs = [
             [self._job(data, net, entry, one, seed, searching=True) for seed in p.search.seeds]
             for one in tried
@@ -115,7 +117,8 @@ class Plan:
         recipe = dict(p.recipe) if searching else {**p.recipe, **p.report_recipe}
         recipe |= {"lr": values["lr"], "weight_decay": values["weight_decay"]}
         method = make_method(entry.method, dict(values["params"]))
-        number = -1 if searching else p.seeds.index(seed)
+        # a search on a reported split is a reported training, too
+        number = p.seeds.index(seed) if seed in p.seeds else -1
         on_images = {"views": views_for(data, p.policy)} if images else {}
         return Job(
             on_images

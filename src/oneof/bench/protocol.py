@@ -142,6 +142,18 @@ class Protocol:
                 + ("." if self.on_images else f", scaling {self.scaling}.")
                 + self._given()
             )
+        elif self.search.grids:
+            s = self.search
+            grids = "; ".join(
+                f"{method}: {', '.join(f'{name} {list(values)}' for name, values in grid.items())}"
+                for method, grid in s.grids.items()
+            )
+            lines.append(
+                f"Hyper-parameters: all combinations of a few values ({grids}), best mean "
+                f"{_score(self.criterion)} on the validation rows of seeds {_span(s.seeds)}; the others have "
+                f"their defaults. Learning rate {self.lr:g}, weight decay {self.weight_decay:g}."
+                + self._given()
+            )
         else:
             s = self.search
             lines.append(

@@ -14,6 +14,7 @@ from typing import Any
 
 from oneof.bench.errors import LabError
 from oneof.bench.protocol import PAPER_RECIPE, Entry, Protocol
+from oneof.bench.search import Search
 
 ALL_METHODS = (
     "rplg", "dirk", "sdct", "pop", "idgp", "able", "valen", "plcr", "pico",
@@ -76,6 +77,12 @@ IMAGE_ENTRIES = (
     Entry("rplg-nm", "rplg-nm", {"alpha": ON_IMAGES["alpha"]}),
     *plain("proden", *(m for m in ALL_METHODS if m not in ("rplg", "proden"))),
 )
+ALPHAS = (0.1, 0.3, 0.5, 0.7, 0.9)
+IMAGE_GRIDS: dict[str, dict[str, Any]] = {
+    "rplg": {"alpha": list(ALPHAS), "meta_lr": [1e-3, 1e-4]},
+    "rplg-nm": {"alpha": list(ALPHAS), "branch_lr": [5e-2, 1e-2]},
+}
+"""Ten combinations for each of the two; PRODEN has nothing of its own to choose."""
 SHORT_RECIPE: dict[str, Any] = {**PAPER_RECIPE, "epochs": 70, "schedule": "cosine", "patience": None}
 SHORT_POLICY = "simple"
 """On CIFAR-10 and 70 epochs PRODEN does better with the milder strong view than with AutoAugment, RPLG-NM
@@ -139,9 +146,22 @@ PROTOCOLS: dict[str, Protocol] = {
             curves=3,
         ),
         Protocol(
+            "images-tuned",
+            "Images, 70 epochs: RPLG and RPLG-NM with settings chosen by the validation rows",
+            tuple(e for e in IMAGE_ENTRIES if e.label in ("rplg", "rplg-nm", "proden")),
+            ("fmnist", "cifar10"),
+            ("by data",),
+            recipe=SHORT_RECIPE,
+            policy=SHORT_POLICY,
+            search=Search(seeds=(0,), grids=IMAGE_GRIDS),
+            seeds=tuple(range(3)),
+            curves=3,
+            figures=("accuracies", "curves", "consistency", "convergence", "weights"),
+        ),
+        Protocol(
             "images-alpha",
             "Images, 70 epochs: RPLG by alpha",
-            tuple(Entry(f"alpha {a}", "rplg", {**ON_IMAGES, "alpha": a}) for a in (0.1, 0.3, 0.5, 0.7, 0.9)),
+            tuple(Entry(f"alpha {a}", "rplg", {**ON_IMAGES, "alpha": a}) for a in ALPHAS),
             ("cifar10", "fmnist"),
             ("by data",),
             recipe=SHORT_RECIPE,

@@ -1,4 +1,4 @@
-"""Hyper-parameters: a seeded random search with the same budget for every method.
+"""Hyper-parameters: a seeded random search with the same budget for every method, or a declared grid.
 
 A value is drawn by (search seed, method, hyper-parameter, number of the configuration) alone, so a new
 hyper-parameter leaves the others as they were. What all methods share (learning rate, weight decay,
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +36,9 @@ class Search:
     lr: tuple[float, float] = (1e-2, 5e-1)
     weight_decay: tuple[float, float] = (1e-5, 3e-2)
     scaling: tuple[str, ...] = ("global", "standard")
+    grids: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    """Method, hyper-parameter, values: where trainings are dear, all combinations of a few values instead of
+    random draws. Methods without a grid keep what they have."""
 
 
 SEARCHED: dict[str, tuple[str, ...]] = {
@@ -56,6 +60,13 @@ def configurations(
     """
     fixed = dict(fixed or {})
     found = [{**default, "params": fixed}]
+    if search.grids:
+        grid = search.grids.get(method, {})
+        for combination in itertools.product(*grid.values()):
+            params = {**fixed, **dict(zip(grid, combination))}
+            if not same_method(method, params, fixed):
+                found.append({**default, "params": params})
+        return found
     for number in range(1, search.configurations):
 
         def draw(name: str, owner: str, number: int = number) -> np.random.Generator:
@@ -76,6 +87,11 @@ def configurations(
             }
         )
     return found
+
+
+def same_method(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two choices of hyper-parameters mean the same, given the defaults."""
+    return make_method(name, dict(one)) == make_method(name, dict(other))
 
 
 def searched(method: str) -> dict[str, dataclasses.Field[Any]]:

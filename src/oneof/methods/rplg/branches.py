@@ -64,12 +64,22 @@ class Branches(nn.Module):
         return (error.flatten(1).T @ z).view_as(self.weight), error.sum(dim=0)
 
     @torch.no_grad()
-    def move(self, gradients: tuple[Tensor, Tensor], lr: float, momentum: float, weight_decay: float) -> None:
+    def move(
+        self, gradients: tuple[Tensor, Tensor], lr: float | Tensor, momentum: float, weight_decay: float
+    ) -> None:
         """One step of SGD (R13). Written out, since it is a few operations on two tensors."""
         parts = ((self.weight, self.weight_velocity), (self.bias, self.bias_velocity))
         for (parameter, velocity), gradient in zip(parts, gradients):
             velocity.mul_(momentum).add_(gradient.add_(parameter, alpha=weight_decay))
-            parameter.sub_(velocity, alpha=lr)
+            descend(parameter, velocity, lr)
+
+
+def descend(parameter: Tensor, velocity: Tensor, lr: float | Tensor) -> None:
+    """`parameter` moves by `lr` times `velocity`; a recorded step reads its learning rate from a tensor."""
+    if isinstance(lr, Tensor):
+        parameter.sub_(velocity * lr)
+    else:
+        parameter.sub_(velocity, alpha=lr)
 
 
 def opinions(logits: Tensor, reduced: Tensor, candidates: Tensor) -> Tensor:

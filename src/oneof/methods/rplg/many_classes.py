@@ -18,6 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from oneof.methods.rplg.branches import descend
 from oneof.methods.targets import grouped_softmax
 from oneof.parallel import average_
 
@@ -93,7 +94,7 @@ class CandidateBranches(nn.Module):
         candidates: Tensor,
         visited: Tensor | None,
         row_weight: Tensor | None,
-        rates: tuple[float, float, float],
+        rates: tuple[float | Tensor, float, float],
     ) -> CandidateOpinions:
         """Opinions before, then one step of SGD (R13) with learning rate, momentum and weight decay."""
         labels, there = listed(candidates, self.largest)
@@ -130,7 +131,7 @@ class CandidateBranches(nn.Module):
         short: Tensor,
         labels: Tensor,
         corrections: Tensor,
-        rates: tuple[float, float, float],
+        rates: tuple[float | Tensor, float, float],
     ) -> None:
         """The closed-form gradient of the branches' cross-entropy (R9), and a step along it."""
         lr, momentum, decay = rates
@@ -147,7 +148,7 @@ class CandidateBranches(nn.Module):
         for name, gradient in gradients.items():
             parameter, velocity = getattr(self, name), getattr(self, f"{name}_velocity")
             velocity.mul_(momentum).add_(gradient.add_(parameter, alpha=decay))
-            parameter.sub_(velocity, alpha=lr)
+            descend(parameter, velocity, lr)
 
 
 def listed(candidates: Tensor, largest: int) -> tuple[Tensor, Tensor]:

@@ -99,6 +99,11 @@ class Rplg(Method):
         absent="constant",
         text="follow: the meta-learner's learning rate falls as the classifier's does",
     )
+    branch_schedule: Literal["follow", "constant"] = hyper(
+        "constant",
+        absent="constant",
+        text="follow: the branches' learning rate falls as the classifier's does",
+    )
 
     watched = ("mu", "v", "q")
     capturable = True
@@ -175,7 +180,7 @@ class Rplg(Method):
         if self.mu == "current":
             mu = own if visited is None else torch.where(visited[:, None], own, mu)
 
-        u = self.branch_step(state, batch, z, mu, visited)
+        u = self.branch_step(state, batch, z, mu, visited, step)
         w = self.branch_weights(state, batch, z, mu)
         if looks_ahead:
             assert batch.clean is not None
@@ -215,13 +220,16 @@ class Rplg(Method):
         return mean_cross_entropy([logits, *(state.net(view) for view in batch.views[1:])], q)  # R17
 
     def branch_step(
-        self, state: State, batch: Batch, z: Tensor, mu: Tensor, visited: Tensor | None
+        self, state: State, batch: Batch, z: Tensor, mu: Tensor, visited: Tensor | None, step: StepInfo
     ) -> Tensor | CandidateOpinions:
         """U for this step (R7), then one step of every branch towards its row of U (R13)."""
         branches, candidates = state.branches, batch.candidates
+        lr: float | Tensor = self.branch_lr
+        if self.branch_schedule == "follow":
+            lr = lr * (step.lr / state.notes["lr"])
         if isinstance(branches, CandidateBranches):
             likely = 1 - mu if self.branch_rows == "likely" else None
-            rates = (self.branch_lr, self.branch_momentum, self.branch_decay)
+            rates = (lr, self.branch_momentum, self.branch_decay)
             return branches.step(z, candidates, visited, likely, rates)
         reduced = branches.reduced_sets(candidates)
         logits = branches.logits(z)
@@ -238,7 +246,7 @@ class Rplg(Method):
             row_weight = row_weight * (1 - mu)
         slopes = branches.gradient(logits, u, z, row_weight)
         average_(slopes)
-        branches.move(slopes, self.branch_lr, self.branch_momentum, self.branch_decay)
+        branches.move(slopes, lr, self.branch_momentum, self.branch_decay)
         return u
 
     def branch_weights(self, state: State, batch: Batch, z: Tensor, mu: Tensor) -> Tensor:
