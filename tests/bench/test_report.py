@@ -7,7 +7,7 @@ from oneof.bench.errors import LabError
 from oneof.bench.paper import TABLES as PAPER
 from oneof.bench.protocol import Entry
 from oneof.bench.protocols import FIXED_LENGTH, PROTOCOLS, plain
-from oneof.bench.report import write_report
+from oneof.bench.report import verdict, write_report
 from oneof.bench.summary import read_folder
 from oneof.bench.tables import as_latex, as_markdown, as_text, grid
 from tests.bench.toy import made_up_folder, toy_protocol, write_mat
@@ -36,6 +36,17 @@ def test_the_table(folder):
     assert shown["RPLG"].best or shown["CC"].best
     assert "n = 6 splits" in table.notes[0]
     assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", shown["PRODEN"].text)
+
+
+def test_one_split_has_no_spread_and_no_tests(tmp_path):
+    protocol = toy_protocol(
+        write_mat(tmp_path), entries=plain("rplg", "proden"), reference="rplg", seeds=(0,)
+    )
+    (result,) = read_folder(made_up_folder(tmp_path / "lab", protocol, SCORES))
+    table = grid(result, "linear")
+    assert all(re.fullmatch(r"\d+\.\d\d", row[1].text) for row in table.rows)
+    assert "one split: no spread, no tests" in table.notes[0]
+    assert verdict(result, "linear")[0].endswith("on one split.")
 
 
 def test_the_languages(folder):

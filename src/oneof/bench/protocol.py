@@ -21,6 +21,8 @@ PAPER_RECIPE: dict[str, Any] = {
 }
 """The recipe of the paper's experiments; a protocol without one of its own has this."""
 
+IMAGES = ("mnist", "fmnist", "kmnist", "cifar10", "cifar100", "tiny-imagenet")
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -70,7 +72,7 @@ class Protocol:
 
     @property
     def on_images(self) -> bool:
-        return self.nets == ("by data",)
+        return set(self.data) <= set(IMAGES)
 
     def entry(self, label: str) -> Entry:
         return next(e for e in self.entries if e.label == label)

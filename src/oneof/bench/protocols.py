@@ -79,10 +79,10 @@ IMAGE_ENTRIES = (
 )
 ALPHAS = (0.1, 0.3, 0.5, 0.7, 0.9)
 IMAGE_GRIDS: dict[str, dict[str, Any]] = {
-    "rplg": {"alpha": list(ALPHAS), "meta_lr": [1e-3, 1e-4]},
-    "rplg-nm": {"alpha": list(ALPHAS), "branch_lr": [5e-2, 1e-2]},
+    "rplg": {"alpha": [0.3, 0.5, 0.7], "meta_lr": [1e-3, 1e-4]},
+    "rplg-nm": {"alpha": [0.3, 0.5, 0.7]},
 }
-"""Ten combinations for each of the two; PRODEN has nothing of its own to choose."""
+"""PRODEN has nothing of its own to choose."""
 SHORT_RECIPE: dict[str, Any] = {**PAPER_RECIPE, "epochs": 70, "schedule": "cosine", "patience": None}
 SHORT_POLICY = "simple"
 """On CIFAR-10 and 70 epochs PRODEN does better with the milder strong view than with AutoAugment, RPLG-NM
@@ -170,6 +170,28 @@ PROTOCOLS: dict[str, Protocol] = {
             seeds=(0,),
             reference="alpha 0.3",
             figures=("sensitivity",),
+        ),
+        Protocol(
+            "images-clean-rows",
+            "Images: RPLG by meta-gradient and by the clean rows of a step",
+            tuple(
+                Entry(
+                    f"{way}, {rows or 256} rows",
+                    "rplg",
+                    {**ON_IMAGES, "meta_gradient": way, "clean_batch": rows},
+                )
+                for way in ("head", "difference")
+                for rows in (None, 64)  # None: as many as training rows
+            ),
+            ("cifar10",),
+            ("by data",),
+            recipe=SHORT_RECIPE,
+            policy=SHORT_POLICY,
+            search=None,
+            seeds=(0,),
+            curves=1,
+            reference="head, 256 rows",
+            figures=("accuracies",),
         ),
         Protocol(
             "table2",

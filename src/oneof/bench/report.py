@@ -162,6 +162,9 @@ def verdict(result: Result, net: str) -> list[str]:
         worse = sum(t.mark == "◦" for t in tests.values())
         certain = [t for t in tests.values() if t.n > 2 and t.p_corrected < LEVEL]
         place = "has the best mean" if not above else f"is number {len(above) + 1} of {len(rivals) + 1}"
+        if len(cell.records) == 1:
+            lines.append(f"{title(data)}: {name} {place} ({cell.mean:.2f} %) on one split.")
+            continue
         lines.append(
             f"{title(data)}: {name} {place} ({cell.mean:.2f} %); of {len(rivals)} rivals it is significantly "
             f"better than {better} and worse than {worse} (corrected for overlapping splits: "

@@ -82,8 +82,10 @@ def _cell(result: Result, net: str, data: str, label: str) -> Shown:
         return Shown("–")
     test = result.comparison(net, data, label)
     incomplete = f" (n={len(cell.records)})" if len(cell.records) < cell.planned else ""
-    text = f"{cell.mean:.2f} ± {cell.std:.2f}{incomplete}"
-    return Shown(text, label in result.best(net, data), test.mark if test else "")
+    spread = f" ± {cell.std:.2f}" if len(cell.records) > 1 else ""  # one training says nothing about it
+    return Shown(
+        f"{cell.mean:.2f}{spread}{incomplete}", label in result.best(net, data), test.mark if test else ""
+    )
 
 
 def _paper_cell(result: Result, net: str, data: str, label: str) -> Shown:
@@ -99,11 +101,16 @@ def notes(result: Result, net: str) -> list[str]:
     p = result.protocol
     counts = {len(c.records) for (n, _, _), c in result.cells.items() if n == net and c.records}
     n = " or ".join(map(str, sorted(counts))) or "0"
-    lines = [
-        f"Test accuracy in %, mean ± standard deviation over n = {n} splits. "
-        f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
-        "Mean rank: over splits, then data sets; 1 is best."
-    ]
+    if counts == {1}:
+        lines = [
+            "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
+        ]
+    else:
+        lines = [
+            f"Test accuracy in %, mean ± standard deviation over n = {n} splits. "
+            f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
+            "Mean rank: over splits, then data sets; 1 is best."
+        ]
     if any(published(p.paper_table, label, d) for label in result.labels for d in result.data):
         lines.append("Paper: the published mean, in brackets ours minus it.")
     failed = sum(c.failed for (n_, _, _), c in result.cells.items() if n_ == net)
