@@ -16,7 +16,9 @@ from oneof.bench.lab import run_lab
 from oneof.bench.protocol import Entry
 from oneof.bench.protocols import PROTOCOLS, plain
 from oneof.bench.records import Records
+from oneof.bench.report import tried
 from oneof.bench.runners.local import LocalRunner, default_workers, free_memory
+from oneof.bench.search import Search
 from oneof.bench.summary import read_folder
 from tests.bench.toy import Inline, toy_protocol, write_mat
 
@@ -49,6 +51,23 @@ def test_a_lab_runs_all_and_the_second_time_nothing(data, tmp_path):
     assert again.ran == 0
     assert runner.ran == []
     assert (tmp_path / "records.jsonl").read_bytes() == before
+
+
+def test_a_grid_is_searched_and_its_trainings_are_not_repeated(data, tmp_path):
+    grids = {"rplg-nm": {"alpha": [0.3, 0.5]}}  # 0.5 is the default, which comes first
+    protocol = toy_protocol(data, search=Search(seeds=(0,), grids=grids), curves=1)
+    outcome, _ = run(protocol, tmp_path)
+    # two settings on split 0, the better one also on splits 1 and 2; PRODEN has nothing to choose
+    assert outcome.ran == (2 + 2) + 3
+    (result,) = read_folder(tmp_path)
+    cell = result.cells["linear", data, "rplg-nm"]
+    scores = {values["params"].get("alpha", 0.5): score for values, score in cell.tried}
+    assert list(scores) == [0.5, 0.3]
+    assert scores[cell.configuration["params"].get("alpha", 0.5)] == max(scores.values())
+    assert result.cells["linear", data, "proden"].tried == []
+    rows = tried(result, "linear").rows
+    assert [("(chosen)" in row[3].text) for row in rows].count(True) == 1
+    assert len(rows) == 2
 
 
 def test_an_interrupted_lab_continues(data, tmp_path):

@@ -51,6 +51,7 @@ class NetPart:
     comparisons: Grid
     cost: Grid
     chosen: Grid
+    tried: Grid
     figures: list[Figure] = field(default_factory=list)
 
 
@@ -121,6 +122,7 @@ def make_section(result: Result, folder: Path, figures: bool) -> Section:
             comparisons(result, net),
             cost(result, net),
             chosen(result, net),
+            tried(result, net),
         )
         for kind in result.protocol.figures if figures else ():
             draw, caption = PLOTS[kind]
@@ -268,6 +270,23 @@ def chosen(result: Result, net: str) -> Grid:
                 ]
             )
     return _plain(["data set", "method", "lr", "weight decay", "scaling", "own"], rows)
+
+
+def tried(result: Result, net: str) -> Grid:
+    """What a declared grid found on the validation rows. (A random search has too many rows to read.)"""
+    search = result.protocol.search
+    rows = []
+    for data in result.data if search is not None and search.grids else ():
+        for label in result.labels:
+            found = result.cells.get((net, data, label))
+            if found is None:
+                continue
+            for values, score in found.tried:
+                own = ", ".join(f"{name} {_value(value)}" for name, value in values["params"].items())
+                mark = " (chosen)" if values == found.configuration else ""
+                shown = "failed" if score is None else f"{100 * score:.2f}"
+                rows.append([title(data), method_title(label), own or "defaults", f"{shown}{mark}"])
+    return _plain(["data set", "method", "settings", "score on the validation rows"], rows)
 
 
 def _value(value: Any) -> str:

@@ -143,9 +143,14 @@ def winner(trials: Sequence[Sequence[Record]], criterion: Criterion) -> int | No
     """
     best: tuple[float, int] | None = None
     for number, records in enumerate(trials):
-        if any(record["status"] != "ok" for record in records):
-            continue
-        score = float(np.mean([record["result"][SCORE[criterion]] for record in records]))
-        if best is None or score > best[0]:
+        score = mean_score(records, criterion)
+        if score is not None and (best is None or score > best[0]):
             best = (score, number)
     return None if best is None else best[1]
+
+
+def mean_score(records: Sequence[Record], criterion: Criterion) -> float | None:
+    """Of one configuration on the search splits; none if a training of it failed."""
+    if not records or any(record["status"] != "ok" for record in records):
+        return None
+    return float(np.mean([record["result"][SCORE[criterion]] for record in records]))

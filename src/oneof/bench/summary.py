@@ -13,6 +13,7 @@ from oneof.bench.errors import LabError
 from oneof.bench.protocol import Protocol
 from oneof.bench.protocols import PROTOCOLS
 from oneof.bench.records import Record, Records
+from oneof.bench.search import mean_score
 from oneof.bench.statistics import Comparison, compare, ranks
 from oneof.data.files import write_text
 
@@ -31,6 +32,8 @@ class CellResult:
     """Those that are done and did not fail."""
     failed: int
     configuration: dict[str, Any] | None
+    tried: list[tuple[dict[str, Any], float | None]]
+    """Every configuration of the search with its mean score, in the order of the search."""
 
     @property
     def test(self) -> dict[int, float]:
@@ -75,8 +78,12 @@ class Result:
             found = [r for job in c["report"] if (r := records.get(job)) is not None]
             good = [r for r in found if r["status"] == "ok"]
             chosen = None if c["chosen"] is None else c["configurations"][c["chosen"]]
+            tried = [
+                (one, mean_score([r for j in jobs if (r := records.get(j))], self.protocol.criterion))
+                for one, jobs in zip(c["configurations"], c["search"])
+            ]
             self.cells[c["net"], c["data"], c["label"]] = CellResult(
-                c["label"], c["method"], len(self.protocol.seeds), good, len(found) - len(good), chosen
+                c["label"], c["method"], len(self.protocol.seeds), good, len(found) - len(good), chosen, tried
             )
 
     def cell(self, net: str, data: str, label: str) -> CellResult | None:
