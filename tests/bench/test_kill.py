@@ -23,19 +23,22 @@ from tests.bench.test_kill import the_protocol
 
 if __name__ == "__main__":
     runner = LocalRunner(workers=1)
-    run_lab(the_protocol(sys.argv[1]), Path(sys.argv[2]), runner)
+    run_lab(the_protocol(sys.argv[1], int(sys.argv[3])), Path(sys.argv[2]), runner)
 """
 
 
-def the_protocol(data):
-    return toy_protocol(data, seeds=tuple(range(12)))
+def the_protocol(data, splits=12):
+    return toy_protocol(data, seeds=tuple(range(splits)))
 
 
-def start(script, data, folder):
+def start(script, data, folder, splits=12):
     here = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     environment = {**os.environ, "PYTHONPATH": here}
     return subprocess.Popen(
-        [sys.executable, str(script), data, str(folder)], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(script), data, str(folder), str(splits)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -109,7 +112,7 @@ def test_ctrl_c_ends_the_lab_and_its_workers(tmp_path):
     data = write_mat(tmp_path)
     script = tmp_path / "lab.py"
     script.write_text(SCRIPT)
-    lab = start(script, data, tmp_path / "lab")
+    lab = start(script, data, tmp_path / "lab", splits=900)  # it cannot end before the signal comes
     deadline = time.monotonic() + 60
     while len(Records(tmp_path / "lab")) < 1 and time.monotonic() < deadline and lab.poll() is None:
         time.sleep(0.01)

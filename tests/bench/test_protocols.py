@@ -102,6 +102,38 @@ def test_overrides():
     assert override(declared) == declared
 
 
+def test_overrides_of_a_grid():
+    declared = PROTOCOLS["images-tuned"]
+    made = override(
+        declared, data=["Fashion-MNIST", "CIFAR10"], settings=["rplg.alpha=0.9", "search.seeds=[4]"]
+    )
+    assert made.data == ("fmnist", "cifar10")  # the registry's spelling
+    assert made.on_images
+    assert made.search.grids["rplg"] == {"meta_lr": [1e-3, 1e-4]}
+    assert made.search.grids["rplg-nm"] == declared.search.grids["rplg-nm"]
+    assert made.search.seeds == (4,)
+    (rule,) = (line for line in made.rules() if line.startswith("Hyper-parameters"))
+    assert "seed 4;" in rule
+    assert "rplg: alpha 0.9" in rule
+    assert "alpha 0.3" not in rule  # it is RPLG-NM's grid that decides
+    assert override(declared, configurations=1).search is None
+    for changes, message in (
+        ({"configurations": 3}, "declared grid"),
+        ({"settings": ["search.lr=[0.1, 1]"]}, "no 'lr' that can be set"),
+        ({"settings": ["search.seeds=5"]}, "write a list"),
+        ({"data": ["cifar11"]}, "did you mean 'cifar10'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            override(declared, **changes)
+
+
+def test_images_and_tables_in_one_protocol():
+    made = override(PROTOCOLS["quick"], data=["digits", "fmnist"])
+    assert not made.on_images
+    assert not made.on_tables
+    assert [line.split(":")[0] for line in made.rules()][:2] == ["Images", "Splits"]
+
+
 def test_a_varied_row_keeps_the_row_it_varies():
     made = override(PROTOCOLS["sensitivity"], methods=["alpha 0.3"])
     assert [(e.label, e.reported) for e in made.entries] == [("rplg", False), ("alpha 0.3", True)]

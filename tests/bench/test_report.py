@@ -46,7 +46,7 @@ def test_one_split_has_no_spread_and_no_tests(tmp_path):
     table = grid(result, "linear")
     assert all(re.fullmatch(r"\d+\.\d\d", row[1].text) for row in table.rows)
     assert "one split: no spread, no tests" in table.notes[0]
-    assert verdict(result, "linear")[0].endswith("on one split.")
+    assert verdict(result, "linear")[0].endswith("on one split: no test.")
 
 
 def test_the_languages(folder):

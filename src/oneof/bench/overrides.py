@@ -12,6 +12,7 @@ from oneof.bench.errors import LabError
 from oneof.bench.protocol import Entry, Protocol
 from oneof.bench.protocols import NETS
 from oneof.bench.search import Criterion, Search
+from oneof.data.registry import entry as data_entry
 from oneof.methods import list_methods, make_method
 from oneof.training import Recipe
 from oneof.views.images import POLICIES
@@ -35,7 +36,7 @@ def override(
     if methods:
         changes["entries"] = _chosen(protocol, methods)
     if data:
-        changes["data"] = tuple(data)
+        changes["data"] = tuple(_spelled(name) for name in data)
     if nets:
         unknown = [name for name in nets if name not in NETS]
         if unknown:
@@ -47,6 +48,11 @@ def override(
         changes["recipe"] = {**protocol.recipe, "epochs": _positive("epochs", epochs)}
     if configurations is not None:
         number = _positive("configurations", configurations)
+        if number > 1 and protocol.search is not None and protocol.search.grids:
+            raise LabError(
+                f"--configurations {number}: {protocol.name} tries a declared grid, not a number of draws;\n"
+                "  --configurations 1 leaves the search out, --set METHOD.NAME=VALUE fixes one value."
+            )
         search = protocol.search or Search()
         changes["search"] = None if number == 1 else replace(search, configurations=number)
     if select_by is not None:
@@ -89,10 +95,16 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
             raise LabError(f"--set {setting}: the recipe has no {name!r}; it has {', '.join(sorted(known))}.")
         return replace(protocol, recipe={**protocol.recipe, name: value})
     if owner == "search":
-        if protocol.search is None or name not in {f.name for f in fields(Search)}:
-            raise LabError(f"--set {setting}: the search of {protocol.name} has no {name!r}.")
+        search = protocol.search
+        known = {f.name for f in fields(Search)} - {"grids"}
+        if search is not None and search.grids:
+            known = {"seeds"}  # all else belongs to random draws
+        if search is None or name not in known:
+            raise LabError(f"--set {setting}: the search of {protocol.name} has no {name!r} that can be set.")
+        if isinstance(getattr(search, name), tuple) and not isinstance(value, list):
+            raise LabError(f"--set {setting}: write a list, such as search.{name}=[{text}].")
         change: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
-        return replace(protocol, search=replace(protocol.search, **change))
+        return replace(protocol, search=replace(search, **change))
     if not dot:
         if key not in ("lr", "weight_decay", "scaling", "policy"):
             raise LabError(f"--set {setting}: {protocol.name} has no {key!r} that can be set.")
@@ -103,6 +115,7 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
     if not entries:
         raise LabError(f"--set {setting}: {protocol.name} has no method {owner!r}.")
     make_method(entries[0].method, {name: value})
+    protocol = _without_grid(protocol, {e.method for e in entries}, name)
     return replace(
         protocol,
         entries=tuple(
@@ -110,6 +123,23 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
             for e in protocol.entries
         ),
     )
+
+
+def _without_grid(protocol: Protocol, methods: set[str], name: str) -> Protocol:
+    """A value that is given is not searched."""
+    search = protocol.search
+    if search is None or not search.grids:
+        return protocol
+    grids = {
+        method: {k: v for k, v in grid.items() if method not in methods or k != name}
+        for method, grid in search.grids.items()
+    }
+    return replace(protocol, search=replace(search, grids=grids))
+
+
+def _spelled(data: str) -> str:
+    """The registry's spelling of a data set; the path of a file as it is."""
+    return data if data.lower().endswith(".mat") else data_entry(data).name
 
 
 def _value(text: str) -> Any:

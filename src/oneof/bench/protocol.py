@@ -72,7 +72,11 @@ class Protocol:
 
     @property
     def on_images(self) -> bool:
-        return set(self.data) <= set(IMAGES)
+        return all(name in IMAGES for name in self.data)
+
+    @property
+    def on_tables(self) -> bool:
+        return not any(name in IMAGES for name in self.data)
 
     def entry(self, label: str) -> Entry:
         return next(e for e in self.entries if e.label == label)
@@ -90,27 +94,34 @@ class Protocol:
         return cls(**{k: _tuple(v) for k, v in made.items() if k in known})
 
     def _given(self) -> str:
-        """What entries set beside the defaults, as a sentence."""
-        shown = [
-            f"{entry.label}: {', '.join(f'{k} {v}' for k, v in entry.params.items())}"
-            for entry in self.entries
-            if entry.params and entry.tuned_as is None
-        ]
+        """What entries set beside the defaults and outside of a grid, as a sentence."""
+        grids = self.search.grids if self.search is not None else {}
+        shown = []
+        for entry in self.entries:
+            given = {k: v for k, v in entry.params.items() if k not in grids.get(entry.method, {})}
+            if given and entry.tuned_as is None:
+                shown.append(f"{entry.label}: {', '.join(f'{k} {v}' for k, v in given.items())}")
         return f" Set otherwise: {'; '.join(shown)}." if shown else ""
 
     def rules(self) -> list[str]:
         """The protocol in sentences, for reports."""
         r, end = self.recipe, {**self.recipe, **self.report_recipe}
-        lines = [
-            "Images: official training rows split 90/10 into training and validation by seed, official test "
-            "rows, candidate sets drawn by that seed; weak views (flip, crop) and strong ones (also Cutout "
-            f"and, on colour images, the policy {self.policy})."
-            if self.on_images
-            else f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
-            "the same for all methods; the training seed is the split's.",
+        lines = []
+        if not self.on_tables:
+            lines.append(
+                "Images: official training rows split 90/10 into training and validation by seed, official "
+                "test rows, candidate sets drawn by that seed; weak views (flip, crop) and strong ones (also "
+                f"Cutout and, on colour images, the policy {self.policy})."
+            )
+        if not self.on_images:
+            lines.append(
+                f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
+                "the same for all methods; the training seed is the split's."
+            )
+        lines.append(
             f"Optimiser: {r['optimiser']}, momentum {r['momentum']}, batch {r['batch_size']}, "
-            f"{r['schedule']} learning rate.",
-        ]
+            f"{r['schedule']} learning rate."
+        )
         if end["select"] == "best":
             lines.append(
                 f"Length: at most {end['epochs']} epochs"
@@ -152,7 +163,7 @@ class Protocol:
             )
             lines.append(
                 f"Hyper-parameters: all combinations of a few values ({grids}), best mean "
-                f"{_score(self.criterion)} on the validation rows of seeds {_span(s.seeds)}; the others have "
+                f"{_score(self.criterion)} on the validation rows of {_seeds(s.seeds)}; the others have "
                 f"their defaults. Learning rate {self.lr:g}, weight decay {self.weight_decay:g}."
                 + self._given()
             )
@@ -175,6 +186,10 @@ def _tuple(value: Any) -> Any:
 def _span(seeds: tuple[int, ...]) -> str:
     whole = len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+
+
+def _seeds(seeds: tuple[int, ...]) -> str:
+    return f"seed{'' if len(seeds) == 1 else 's'} {_span(seeds)}"
 
 
 def _score(criterion: str) -> str:

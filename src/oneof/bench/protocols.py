@@ -168,6 +168,7 @@ PROTOCOLS: dict[str, Protocol] = {
             policy=SHORT_POLICY,
             search=None,
             seeds=(0,),
+            curves=1,
             reference="alpha 0.3",
             figures=("sensitivity",),
         ),

@@ -11,6 +11,7 @@ from typing import Any
 from oneof.bench.errors import LabError
 from oneof.bench.paper import published
 from oneof.bench.plots import DPI, PLOTS, ranking, set_sizes
+from oneof.bench.protocol import IMAGES
 from oneof.bench.statistics import LEVEL
 from oneof.bench.summary import Result, read_folder, write_summary
 from oneof.bench.tables import Grid, Shown, as_latex, as_markdown, grid, method_title, title
@@ -128,7 +129,7 @@ def make_section(result: Result, folder: Path, figures: bool) -> Section:
             draw, caption = PLOTS[kind]
             path = draw(result, net, folder / f"{name}-{net}-{kind}.png".replace(" ", "-"))
             if path is not None:
-                part.figures.append(Figure(path, kind, f"{caption} {_where(net)}"))
+                part.figures.append(Figure(path, kind, f"{_caption(caption, result)} {_where(net)}"))
         nets.append(part)
     failed = [
         f"{method_title(label)} on {title(data)} with {net}: {cell.failed} of {cell.planned}"
@@ -136,6 +137,14 @@ def make_section(result: Result, folder: Path, figures: bool) -> Section:
         if cell.failed
     ]
     return Section(result, result.protocol.rules(), nets, failed)
+
+
+def _caption(caption: str, result: Result) -> str:
+    """Without what one split cannot show."""
+    if all(len(cell.records) <= 1 for cell in result.cells.values()):
+        for words in (" with the 95 % interval of the mean over splits", ", mean over splits"):
+            caption = caption.replace(words, "")
+    return caption
 
 
 def _where(net: str) -> str:
@@ -165,7 +174,8 @@ def verdict(result: Result, net: str) -> list[str]:
         certain = [t for t in tests.values() if t.n > 2 and t.p_corrected < LEVEL]
         place = "has the best mean" if not above else f"is number {len(above) + 1} of {len(rivals) + 1}"
         if len(cell.records) == 1:
-            lines.append(f"{title(data)}: {name} {place} ({cell.mean:.2f} %) on one split.")
+            place = place.replace("has the best mean", "is first")
+            lines.append(f"{title(data)}: {name} {place} ({cell.mean:.2f} %), on one split: no test.")
             continue
         lines.append(
             f"{title(data)}: {name} {place} ({cell.mean:.2f} %); of {len(rivals)} rivals it is significantly "
@@ -265,7 +275,7 @@ def chosen(result: Result, net: str) -> Grid:
                     method_title(label),
                     f"{c['lr']:g}",
                     f"{c['weight_decay']:g}",
-                    "pixels" if result.protocol.on_images else c["scaling"],
+                    "pixels" if data in IMAGES else c["scaling"],
                     own or "defaults",
                 ]
             )

@@ -31,7 +31,8 @@ class Search:
     configurations: int = 8
     """Per method, data set and net; the first one is the default."""
     seeds: tuple[int, ...] = (1000, 1001)
-    """Splits to search on. They are never reported."""
+    """Splits to search on. Those of random draws are never reported; a grid on images, whose test rows are
+    official and never searched on, may use a reported one."""
     seed: int = 0
     lr: tuple[float, float] = (1e-2, 5e-1)
     weight_decay: tuple[float, float] = (1e-5, 3e-2)
@@ -56,7 +57,8 @@ def configurations(
 ) -> list[dict[str, Any]]:
     """The configurations to try: `lr`, `weight_decay`, `scaling` and `params` of the method.
 
-    `default` has the first configuration's shared values; `fixed` hyper-parameters are not searched.
+    `default` has the first configuration's shared values; `fixed` hyper-parameters are not drawn, but a grid
+    that names one tries its own values, too.
     """
     fixed = dict(fixed or {})
     found = [{**default, "params": fixed}]

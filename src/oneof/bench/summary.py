@@ -132,7 +132,7 @@ class Result:
                         continue
                     entry: dict[str, Any] = {
                         "mean": round(cell.mean, 4),
-                        "std": round(cell.std, 4),
+                        "std": round(cell.std, 4) if len(cell.records) > 1 else None,
                         "n": len(cell.records),
                     }
                     rank = self.split_ranks(net, data).get(label)

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from oneof.bench.datasets import TITLES
 from oneof.bench.paper import published
+from oneof.bench.protocol import IMAGES
 from oneof.bench.summary import Result
 from oneof.methods import make_method
 
@@ -73,7 +74,7 @@ def grid(result: Result, net: str, paper: bool = True) -> Grid:
 def _adapted(result: Result, label: str) -> bool:
     """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
     info = make_method(result.protocol.entry(label).method).info
-    return not result.protocol.on_images and info.note.startswith("adapted")
+    return any(d not in IMAGES for d in result.data) and info.note.startswith("adapted")
 
 
 def _cell(result: Result, net: str, data: str, label: str) -> Shown:
@@ -101,7 +102,8 @@ def notes(result: Result, net: str) -> list[str]:
     p = result.protocol
     counts = {len(c.records) for (n, _, _), c in result.cells.items() if n == net and c.records}
     n = " or ".join(map(str, sorted(counts))) or "0"
-    if counts == {1}:
+    seeds = {s for (n_, _, _), c in result.cells.items() if n_ == net for s in c.test}
+    if len(seeds) == 1:
         lines = [
             "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
         ]
