@@ -177,11 +177,12 @@ PROTOCOLS: dict[str, Protocol] = {
             "Images: RPLG by meta-gradient and by the clean rows of a step",
             tuple(
                 Entry(
-                    f"{way}, {rows or 256} rows",
+                    f"{way}, {rows or 256} rows{', balanced' if draw == 'balanced' else ''}",
                     "rplg",
-                    {**ON_IMAGES, "meta_gradient": way, "clean_batch": rows},
+                    {**ON_IMAGES, "meta_gradient": way, "clean_batch": rows, "clean_draw": draw},
                 )
                 for way in ("head", "difference")
+                for draw in ("random", "balanced")
                 for rows in (None, 64)  # None: as many as training rows
             ),
             ("cifar10",),

@@ -160,6 +160,10 @@ class Method:
         """How many clean rows the method learns from in a step, as `batch.clean`; 0: none."""
         return 0
 
+    def balances_clean(self) -> bool:
+        """Whether these rows are drawn label by label, in proportion, instead of at random."""
+        return False
+
     def predictors(self, state: State) -> tuple[nn.Module, ...]:
         """The nets that make the prediction: the mean of their logits."""
         return (state.net,)

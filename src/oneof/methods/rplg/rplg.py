@@ -99,6 +99,11 @@ class Rplg(Method):
         absent="constant",
         text="follow: the meta-learner's learning rate falls as the classifier's does",
     )
+    clean_draw: Literal["random", "balanced"] = hyper(
+        "random",
+        absent="random",
+        text="balanced: the clean rows of a step have the labels in proportion, which makes it less noisy",
+    )
     branch_schedule: Literal["follow", "constant"] = hyper(
         "constant",
         absent="constant",
@@ -118,6 +123,9 @@ class Rplg(Method):
 
     def clean_rows(self, batch_size: int) -> int:
         return 0 if self.weights == "uniform" else (self.clean_batch or batch_size)
+
+    def balances_clean(self) -> bool:
+        return self.clean_draw == "balanced"
 
     # ---- what one fit needs -------------------------------------------------------------------
 
