@@ -22,10 +22,11 @@ from oneof.data import hold_out
 from oneof.methods import make_method
 from oneof.methods.rplg.branches import opinions
 from oneof.methods.rplg.meta_gradient import LookAhead, head
+from oneof.methods.rplg.rplg import mix, through_mix
 from oneof.methods.targets import candidate_softmax
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, train
-from oneof.training.clean import balanced_draw, sorted_by_label
+from oneof.training.clean_order import balanced_draw, sorted_by_label
 from oneof.views import ImageViews
 
 DRAWS = [("random", 64), ("random", 256), ("balanced", 64), ("balanced", 256)]
@@ -67,12 +68,10 @@ def main() -> None:
             logits = state.net.head(z)
             u = opinions(state.branches.logits(z), state.branches.reduced_sets(sets), sets)
         w = candidate_softmax(state.meta(z), sets)
-        target = torch.einsum("bj,bjk->bk", w.detach(), u)
+        target = mix(w.detach(), u)
         slope = head(LookAhead(state.net, x, z, logits, target, 0.05, x_clean[rows], mask[rows], unit=True))
-        by_weight = torch.einsum("bjk,bk->bj", u, slope)
-        return torch.cat(
-            [g.flatten() for g in torch.autograd.grad((w * by_weight).sum(), [*state.meta.parameters()])]
-        )
+        slopes = torch.autograd.grad((w * through_mix(slope, u)).sum(), [*state.meta.parameters()])
+        return torch.cat([slope.flatten() for slope in slopes])
 
     order = np.random.default_rng(0).permutation(split.train)
     table, figures = [], {}

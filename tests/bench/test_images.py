@@ -14,8 +14,8 @@ from oneof.bench import plan as planning
 from oneof.bench.jobs import Job
 from oneof.bench.lab import run_lab
 from oneof.bench.plan import Plan
-from oneof.bench.protocol import Protocol
-from oneof.bench.protocols import NET_OF_DATA, PROTOCOLS, SHORT_RECIPE, plain
+from oneof.bench.protocol import NET_OF_IMAGES, Protocol
+from oneof.bench.protocols import PROTOCOLS, SHORT_RECIPE, plain
 from oneof.bench.records import Records
 from oneof.bench.runners.base import Place
 from oneof.bench.summary import read_folder
@@ -49,8 +49,8 @@ def small(name):
 def small_world(monkeypatch, tmp_path):
     """Nets that train in a moment, generators of one epoch, a data folder of one's own."""
     monkeypatch.setenv("ONEOF_DATA", str(tmp_path / "data"))
-    for name in NET_OF_DATA:
-        monkeypatch.setitem(NET_OF_DATA, name, "lenet")
+    for name in NET_OF_IMAGES:
+        monkeypatch.setitem(NET_OF_IMAGES, name, "lenet")
     for name, made in generator.GENERATORS.items():
         quick = replace(made, recipe=replace(made.recipe, epochs=1))
         monkeypatch.setitem(generator.GENERATORS, name, quick)

@@ -15,6 +15,7 @@ from tests.bench.test_lab import run, without_times
 from tests.bench.toy import toy_protocol, write_mat
 
 SCRIPT = """
+import signal
 import sys
 from pathlib import Path
 from oneof.bench.lab import run_lab
@@ -22,6 +23,7 @@ from oneof.bench.runners.local import LocalRunner
 from tests.bench.test_kill import the_protocol
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in a shell's background it is ignored
     runner = LocalRunner(workers=1)
     run_lab(the_protocol(sys.argv[1], int(sys.argv[3])), Path(sys.argv[2]), runner)
 """
@@ -112,7 +114,7 @@ def test_ctrl_c_ends_the_lab_and_its_workers(tmp_path):
     data = write_mat(tmp_path)
     script = tmp_path / "lab.py"
     script.write_text(SCRIPT)
-    lab = start(script, data, tmp_path / "lab", splits=900)  # it cannot end before the signal comes
+    lab = start(script, data, tmp_path / "lab", splits=900)  # too many to end before the signal comes
     deadline = time.monotonic() + 60
     while len(Records(tmp_path / "lab")) < 1 and time.monotonic() < deadline and lab.poll() is None:
         time.sleep(0.01)

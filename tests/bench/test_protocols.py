@@ -7,8 +7,8 @@ from oneof.bench.overrides import override
 from oneof.bench.paper import TABLES, published
 from oneof.bench.plan import Plan
 from oneof.bench.plots import PLOTS
-from oneof.bench.protocol import IMAGES, Protocol
-from oneof.bench.protocols import ALL_METHODS, NET_OF_DATA, NETS, PROTOCOLS, protocol
+from oneof.bench.protocol import Protocol
+from oneof.bench.protocols import ALL_METHODS, NETS, PROTOCOLS, protocol
 from oneof.bench.records import Records
 from oneof.data import names
 from oneof.methods import make_method
@@ -28,7 +28,6 @@ def test_a_declared_protocol_is_consistent(declared):
     assert set(declared.data) <= set(names())
     assert set(declared.nets) <= set(NETS)
     assert declared.on_images == (declared.nets == ("by data",))
-    assert set(NET_OF_DATA) == set(IMAGES)
     assert set(declared.figures) <= set(PLOTS)
     for recipe in (declared.recipe, {**declared.recipe, **declared.report_recipe}):
         Recipe(**recipe).check()

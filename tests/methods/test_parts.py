@@ -4,7 +4,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -148,6 +148,7 @@ def test_projection_gives_unit_vectors_from_the_features():
 
 
 @settings(max_examples=50, deadline=None)
+@example([0, 1, 1, 1, 0, 0, 0, 1], 0.99, torch.float64, 0)
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=12),
     st.sampled_from([0.0, 0.5, 0.99]),

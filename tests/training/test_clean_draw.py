@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from oneof.methods.rplg import Rplg
-from oneof.training.clean import balanced_draw, sorted_by_label
+from oneof.training.clean_order import balanced_draw, sorted_by_label
 from tests.methods.harness import fit
 
 

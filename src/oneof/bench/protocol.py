@@ -21,7 +21,11 @@ PAPER_RECIPE: dict[str, Any] = {
 }
 """The recipe of the paper's experiments; a protocol without one of its own has this."""
 
-IMAGES = ("mnist", "fmnist", "kmnist", "cifar10", "cifar100", "tiny-imagenet")
+NET_OF_IMAGES = {
+    "mnist": "lenet", "fmnist": "lenet", "kmnist": "lenet",
+    "cifar10": "wrn-28-2", "cifar100": "wrn-28-2", "tiny-imagenet": "resnet18",
+}  # fmt: skip
+"""The data sets of images, each with the net that the literature uses for it."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,11 @@ class Protocol:
 
     @property
     def on_images(self) -> bool:
-        return all(name in IMAGES for name in self.data)
+        return all(name in NET_OF_IMAGES for name in self.data)
 
     @property
     def on_tables(self) -> bool:
-        return not any(name in IMAGES for name in self.data)
+        return not any(name in NET_OF_IMAGES for name in self.data)
 
     def entry(self, label: str) -> Entry:
         return next(e for e in self.entries if e.label == label)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from oneof.bench.errors import LabError
-from oneof.bench.protocol import PAPER_RECIPE, Entry, Protocol
+from oneof.bench.protocol import NET_OF_IMAGES, PAPER_RECIPE, Entry, Protocol
 from oneof.bench.search import Search
 
 ALL_METHODS = (
@@ -35,10 +35,6 @@ NETS: dict[str, dict[str, Any]] = {
     "by data": {},
 }
 """`by data`: the net that the literature uses for the data set."""
-NET_OF_DATA = {
-    "mnist": "lenet", "fmnist": "lenet", "kmnist": "lenet",
-    "cifar10": "wrn-28-2", "cifar100": "wrn-28-2", "tiny-imagenet": "resnet18",
-}  # fmt: skip
 GREY = ("mnist", "fmnist", "kmnist")
 CHARACTERS = ("mnist", "kmnist")
 
@@ -56,7 +52,7 @@ def views_for(data: str, policy: str) -> dict[str, Any]:
 
 def net_for(net: str, data: str) -> dict[str, Any]:
     """The description of a net for a data set."""
-    return NETS[NET_OF_DATA.get(data, "mlp") if net == "by data" else net]
+    return NETS[NET_OF_IMAGES.get(data, "mlp") if net == "by data" else net]
 
 
 FIXED_LENGTH: dict[str, Any] = {"patience": None, "select": "last"}
@@ -87,6 +83,18 @@ SHORT_RECIPE: dict[str, Any] = {**PAPER_RECIPE, "epochs": 70, "schedule": "cosin
 SHORT_POLICY = "simple"
 """On CIFAR-10 and 70 epochs PRODEN does better with the milder strong view than with AutoAugment, RPLG-NM
 does worse (validation rows; results/table1)."""
+IMAGE_FIGURES = ("accuracies", "curves", "consistency", "convergence", "weights")
+
+
+def on_short_schedule(
+    name: str, title: str, entries: tuple[Entry, ...], data: tuple[str, ...], splits: int = 3, **more: Any
+) -> Protocol:
+    """A protocol on images with 70 epochs; epoch logs are kept of all trainings, which makes them the same
+    jobs in every such protocol."""
+    common: dict[str, Any] = {"recipe": SHORT_RECIPE, "policy": SHORT_POLICY, "search": None}
+    common |= {"seeds": tuple(range(splits)), "curves": splits}
+    return Protocol(name, f"Images, short schedule: {title}", entries, data, ("by data",), **(common | more))
+
 
 RPLG_FAMILY = plain("rplg", "rplg-nm", "proden")
 EXTENSIONS = (
@@ -118,63 +126,42 @@ PROTOCOLS: dict[str, Protocol] = {
             curves=5,
             paper_table="table1",
         ),
-        Protocol(
+        on_short_schedule(
             "images",
-            "Images, 70 epochs: table 1 of the paper on a short schedule",
+            "table 1 of the paper on a short schedule",
             IMAGE_ENTRIES,
             ("cifar10", "fmnist", "cifar100"),
-            ("by data",),
-            recipe=SHORT_RECIPE,
-            policy=SHORT_POLICY,
-            search=None,
-            seeds=tuple(range(3)),
-            curves=3,
-            figures=("accuracies", "curves", "consistency", "convergence", "weights"),
+            figures=IMAGE_FIGURES,
             paper_table="table1",
         ),
-        Protocol(
+        on_short_schedule(
             "images-equal-information",
-            "Images, 70 epochs, every method with the same clean rows in its loss",
+            "every method with the same clean rows in its loss",
             IMAGE_ENTRIES,
             ("cifar10", "fmnist", "cifar100"),
-            ("by data",),
             recipe={**SHORT_RECIPE, **FIXED_LENGTH, "clean_weight": 0.5},
-            policy=SHORT_POLICY,
             information="loss",
-            search=None,
-            seeds=tuple(range(3)),
-            curves=3,
         ),
-        Protocol(
+        on_short_schedule(
             "images-tuned",
-            "Images, 70 epochs: RPLG and RPLG-NM with settings chosen by the validation rows",
+            "RPLG and RPLG-NM with settings chosen by the validation rows",
             tuple(e for e in IMAGE_ENTRIES if e.label in ("rplg", "rplg-nm", "proden")),
             ("fmnist", "cifar10"),
-            ("by data",),
-            recipe=SHORT_RECIPE,
-            policy=SHORT_POLICY,
             search=Search(seeds=(0,), grids=IMAGE_GRIDS),
-            seeds=tuple(range(3)),
-            curves=3,
-            figures=("accuracies", "curves", "consistency", "convergence", "weights"),
+            figures=IMAGE_FIGURES,
         ),
-        Protocol(
+        on_short_schedule(
             "images-alpha",
-            "Images, 70 epochs: RPLG by alpha",
+            "RPLG by alpha",
             tuple(Entry(f"alpha {a}", "rplg", {**ON_IMAGES, "alpha": a}) for a in ALPHAS),
             ("cifar10", "fmnist"),
-            ("by data",),
-            recipe=SHORT_RECIPE,
-            policy=SHORT_POLICY,
-            search=None,
-            seeds=(0,),
-            curves=1,
+            splits=1,
             reference="alpha 0.3",
             figures=("sensitivity",),
         ),
-        Protocol(
+        on_short_schedule(
             "images-clean-rows",
-            "Images: RPLG by meta-gradient and by the clean rows of a step",
+            "RPLG by meta-gradient and by the clean rows of a step",
             tuple(
                 Entry(
                     f"{way}, {rows or 256} rows{', balanced' if draw == 'balanced' else ''}",
@@ -186,12 +173,7 @@ PROTOCOLS: dict[str, Protocol] = {
                 for rows in (None, 64)  # None: as many as training rows
             ),
             ("cifar10",),
-            ("by data",),
-            recipe=SHORT_RECIPE,
-            policy=SHORT_POLICY,
-            search=None,
-            seeds=(0,),
-            curves=1,
+            splits=1,
             reference="head, 256 rows",
             figures=("accuracies",),
         ),

@@ -11,7 +11,7 @@ from typing import Any
 from oneof.bench.errors import LabError
 from oneof.bench.paper import published
 from oneof.bench.plots import DPI, PLOTS, ranking, set_sizes
-from oneof.bench.protocol import IMAGES
+from oneof.bench.protocol import NET_OF_IMAGES
 from oneof.bench.statistics import LEVEL
 from oneof.bench.summary import Result, read_folder, write_summary
 from oneof.bench.tables import Grid, Shown, as_latex, as_markdown, grid, method_title, title
@@ -275,7 +275,7 @@ def chosen(result: Result, net: str) -> Grid:
                     method_title(label),
                     f"{c['lr']:g}",
                     f"{c['weight_decay']:g}",
-                    "pixels" if data in IMAGES else c["scaling"],
+                    "pixels" if data in NET_OF_IMAGES else c["scaling"],
                     own or "defaults",
                 ]
             )

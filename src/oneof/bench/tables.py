@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from oneof.bench.datasets import TITLES
 from oneof.bench.paper import published
-from oneof.bench.protocol import IMAGES
+from oneof.bench.protocol import NET_OF_IMAGES
 from oneof.bench.summary import Result
 from oneof.methods import make_method
 
@@ -74,7 +74,7 @@ def grid(result: Result, net: str, paper: bool = True) -> Grid:
 def _adapted(result: Result, label: str) -> bool:
     """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
     info = make_method(result.protocol.entry(label).method).info
-    return any(d not in IMAGES for d in result.data) and info.note.startswith("adapted")
+    return any(d not in NET_OF_IMAGES for d in result.data) and info.note.startswith("adapted")
 
 
 def _cell(result: Result, net: str, data: str, label: str) -> Shown:

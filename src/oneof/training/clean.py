@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from oneof.candidates import Candidates
 from oneof.data.splits import hold_out
@@ -75,20 +73,3 @@ def find_clean_rows(candidates: Candidates, seed: int) -> tuple[np.ndarray, np.n
     else:
         return np.arange(n), np.zeros(0, dtype=np.int64), "none"
     return np.setdiff1d(np.arange(n), held), held, source
-
-
-def sorted_by_label(mask: Tensor) -> Tensor:
-    """Numbers of the rows in the order of their labels (of sets: of their first label), on the CPU."""
-    return mask.to(torch.uint8).argmax(dim=1).argsort(stable=True).cpu()
-
-
-def balanced_draw(by_label: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """One row from each of `size` equal slices of the rows sorted by label.
-
-    Every row is as likely as any other, and the number of rows of a label differs from its share by less
-    than two. With labels at random most of the noise of a look-ahead is that of their counts.
-    """
-    n = len(by_label)
-    within = torch.rand(size, generator=generator, dtype=torch.float64)
-    places = ((torch.arange(size) + within) * (n / size)).long()
-    return by_label[places.clamp(max=n - 1)]

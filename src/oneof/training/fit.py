@@ -22,7 +22,8 @@ from oneof.nets.fast import compile_features, with_fast_features, without_fast_f
 from oneof.optimisers import like_parameters, make_optimiser
 from oneof.training.capture import CapturedStep
 from oneof.training.checkpoint import generator_states, restore_generators
-from oneof.training.clean import CleanRows, balanced_draw, sorted_by_label
+from oneof.training.clean import CleanRows
+from oneof.training.clean_order import CleanOrder
 from oneof.training.distributed import make_shards, meet, synchronised
 from oneof.training.recipe import SCHEDULES, Recipe, Speed, choose_speed
 from oneof.training.sources import EVALUATION_BATCH, Rows, as_input, make_rows
@@ -97,8 +98,7 @@ class Fit:
         # orders are drawn on the CPU, so that they are the same on every device; clean rows have their
         # own generator, so that all methods see the training rows in the same order
         self.order = torch.Generator().manual_seed(recipe.seed)
-        self.clean_order = torch.Generator().manual_seed(recipe.seed + 2)
-        self.clean_by_label: Tensor | None = None
+        self.clean_order = CleanOrder(None if clean is None else clean.mask, self.shards, recipe.seed + 2)
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
         example = views.plain(next(self.rows.batches(self._own_rows()[:2], 2))[1])
@@ -149,8 +149,9 @@ class Fit:
         """The steps of an epoch, one at a time."""
         step, recipe = self.step, self.recipe
         order = self.shards.order(self.order, self.batch_size)
-        meta_rows = self._clean_order(self.method.clean_rows(self.batch_size), self.method.balances_clean())
-        loss_rows = self._clean_order(recipe.clean_batch if recipe.clean_weight else 0)
+        wanted, balanced = self.method.clean_rows(self.batch_size), self.method.balances_clean()
+        meta_rows = self.clean_order.draws(wanted, self.device, balanced)
+        loss_rows = self.clean_order.draws(recipe.clean_batch if recipe.clean_weight else 0, self.device)
         self.loss_sum.zero_()
         for index, x in self.rows.batches(order, self.own_batch):
             self._set_lr()
@@ -269,39 +270,6 @@ class Fit:
             return None
         x = as_input(rows.x, self.dtype).to(self.device)
         return CleanBatch(x, torch.as_tensor(rows.mask.copy()).to(self.device))
-
-    def _clean_order(self, size: int, balanced: bool = False) -> Iterator[Tensor]:
-        """Numbers of the clean rows of every step: none, all of them if they are few, else a random part.
-
-        Balanced: the labels come in their proportions. All processes draw the same and each takes an equal
-        part; a random remainder is left out.
-        """
-        n, shards = 0 if self.clean is None else len(self.clean.x), self.shards.count
-        size = min(n, size)
-        equal = size - size % shards
-        if size and not equal:
-            raise ValueError(f"{size} clean rows in a step cannot be divided among {shards} shards.")
-        fixed = self.shards.part(torch.arange(equal)).to(self.device)
-        for _ in range(self.step.steps_per_epoch):
-            if equal == n or not size:
-                yield fixed
-                continue
-            if size == n:
-                rows = torch.randperm(n, generator=self.clean_order)[:equal]
-            elif balanced:
-                rows = self._balanced(equal)
-            else:
-                rows = torch.randint(n, (equal,), generator=self.clean_order)
-            yield self.shards.part(rows).to(self.device, non_blocking=True)
-
-    def _balanced(self, size: int) -> Tensor:
-        assert self.clean is not None
-        if self.clean_by_label is None:
-            self.clean_by_label = sorted_by_label(self.clean.mask)
-        rows = balanced_draw(self.clean_by_label, size, self.clean_order)
-        if self.shards.count > 1:  # no process should see the first labels only
-            rows = rows[torch.randperm(size, generator=self.clean_order)]
-        return rows
 
     def _clean_batch(self, rows: Tensor, role: str = "plain") -> CleanBatch | None:
         """Some clean rows through a view."""
@@ -433,4 +401,4 @@ class Fit:
             self.step.generator.manual_seed(self.recipe.seed + 1 + OTHER_PROCESS * parallel.rank())
 
     def _generators(self) -> dict[str, torch.Generator]:
-        return {"order": self.order, "clean": self.clean_order, "step": self.step.generator}
+        return {"order": self.order, "clean": self.clean_order.generator, "step": self.step.generator}

@@ -30,6 +30,7 @@ class Prototypes(nn.Module):
         member = one_hot(labels, len(self.vectors))
         count = member.sum(dim=0)
         later = count - member.cumsum(dim=0)  # members of the class that follow a row
-        share = (1 - momentum) * member * torch.full_like(embeddings[:, :1], momentum) ** later
+        # a number times integers would be float32, whatever the embeddings are
+        share = member * ((1 - momentum) * torch.full_like(embeddings[:, :1], momentum) ** later)
         kept = torch.full_like(self.vectors[:, :1], momentum) ** count[:, None]
         self.vectors.copy_(normalize(kept * self.vectors + share.T @ embeddings.detach(), dim=1))

@@ -232,9 +232,7 @@ class Rplg(Method):
     ) -> Tensor | CandidateOpinions:
         """U for this step (R7), then one step of every branch towards its row of U (R13)."""
         branches, candidates = state.branches, batch.candidates
-        lr: float | Tensor = self.branch_lr
-        if self.branch_schedule == "follow":
-            lr = lr * (step.lr / state.notes["lr"])
+        lr = scheduled(self.branch_lr, self.branch_schedule, state, step)
         if isinstance(branches, CandidateBranches):
             likely = 1 - mu if self.branch_rows == "likely" else None
             rates = (lr, self.branch_momentum, self.branch_decay)
@@ -271,7 +269,7 @@ class Rplg(Method):
         and a meta-learner that went on at full pace would run into one corner (w one-hot)."""
         if self.meta_schedule == "follow":
             for group in state.optimisers["meta"].param_groups:
-                group["lr"] = self.meta_lr * (step.lr / state.notes["lr"])
+                group["lr"] = scheduled(self.meta_lr, self.meta_schedule, state, step)
 
     def meta_step(self, state: State, ahead: LookAhead, w: Tensor, u: Tensor | CandidateOpinions) -> None:
         """Gamma moves down the look-ahead loss (R15): a constant matrix times w, into the meta-learner."""
@@ -312,6 +310,11 @@ class RplgNm(Rplg):
     meta_schedule: Literal["follow", "constant"] = hyper(
         "constant", absent="constant", text="of no effect here"
     )
+
+
+def scheduled(lr: float, schedule: str, state: State, step: StepInfo) -> float | Tensor:
+    """A learning rate beside the classifier's: constant, or falling as that one does."""
+    return lr * (step.lr / state.notes["lr"]) if schedule == "follow" else lr
 
 
 def mix(w: Tensor, u: Tensor | CandidateOpinions) -> Tensor:
