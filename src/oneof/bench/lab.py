@@ -119,7 +119,8 @@ def _ready(plan: Plan, records: Records, others: list[Records]) -> deque[Any]:
             else:
                 records.add(done)
                 copied = True
-    return queue
+    # split by split: whatever ends a lab early leaves whole columns of paired trainings
+    return deque(sorted(queue, key=lambda job: job.config["split"]["seed"]))
 
 
 def versions(device: str = "cpu") -> dict[str, str]:

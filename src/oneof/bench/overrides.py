@@ -43,7 +43,8 @@ def override(
             raise LabError(f"there is no net {unknown[0]!r}; there are {', '.join(NETS)}.")
         changes["nets"] = tuple(nets)
     if splits is not None:
-        changes["seeds"] = tuple(range(_positive("splits", splits)))
+        first = protocol.seeds[0]
+        changes["seeds"] = tuple(range(first, first + _positive("splits", splits)))
     if epochs is not None:
         changes["recipe"] = {**protocol.recipe, "epochs": _positive("epochs", epochs)}
     if configurations is not None:

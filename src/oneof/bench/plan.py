@@ -17,7 +17,7 @@ from oneof.bench.records import Record, Records
 from oneof.bench.search import configurations, winner
 from oneof.data import DataError, MissingDataError
 from oneof.data.files import write_text
-from oneof.methods import make_method
+from oneof.methods import Method, make_method
 
 
 @dataclass
@@ -133,11 +133,19 @@ class Plan:
                 "net": net_for(net, data),
                 "method": {"name": entry.method, **method.params()},
                 "recipe": recipe,
-                "information": ("half" if searching else "loss") if p.information == "loss" else "select",
+                "information": self._information(method, searching),
                 "epoch_by": "labels" if p.criterion == "accuracy" else "candidates",
                 "curves": 0 <= number < p.curves,
             }
         )
+
+    def _information(self, method: Method, searching: bool) -> str:
+        """What clean rows are used for; without a use for them `none` and `select` are the same training."""
+        information = self.protocol.information
+        if information == "loss":
+            return "half" if searching else "loss"
+        learns = method.clean_rows(self.protocol.recipe["batch_size"]) > 0
+        return information if learns else "select"
 
     # ---- going on -----------------------------------------------------------------------------
 

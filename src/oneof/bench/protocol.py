@@ -56,11 +56,11 @@ class Protocol:
     weight_decay: float = 1e-3
     scaling: str = "global"
     """Learning rate, weight decay and scaling of the first configuration, or of the only one."""
-    policy: str = "autoaugment"
+    policy: str = "bilinear"
     """What the strong view of colour images does beside flip, crop and Cutout."""
-    information: Literal["select", "loss"] = "select"
-    """`select`: clean rows are for the methods that learn from them and for selection. `loss`: they are in
-    every method's loss; the search uses one half for that and the other half to select."""
+    information: Literal["none", "select", "loss"] = "select"
+    """`none`: no method sees a clean row. `select`: those that learn from clean rows do. `loss`: clean rows
+    are in every method's loss; a search uses one half for that and the other half to select."""
     criterion: Criterion = "accuracy"
     search: Search | None = field(default_factory=Search)
     seeds: tuple[int, ...] = tuple(range(10))
@@ -145,6 +145,8 @@ class Protocol:
                     else ""
                 )
             )
+        elif self.information == "none":
+            lines.append("Clean rows: no method learns from any.")
         elif self.criterion == "accuracy":
             lines.append(
                 "Clean rows: the validation rows; RPLG's meta-learner learns from them, all methods select "

@@ -42,13 +42,6 @@ class Search:
     random draws. Methods without a grid keep what they have."""
 
 
-SEARCHED: dict[str, tuple[str, ...]] = {
-    "rplg": ("alpha", "meta_lr", "meta_decay", "branch_lr"),
-    "rplg-nm": ("alpha", "branch_lr"),
-}
-"""Methods of which only some hyper-parameters are searched; of the others all that declare a range."""
-
-
 def configurations(
     method: str,
     search: Search,
@@ -99,11 +92,10 @@ def same_method(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> 
 def searched(method: str) -> dict[str, dataclasses.Field[Any]]:
     """Hyper-parameters with a declared range, by name."""
     fields = {f.name: f for f in dataclasses.fields(make_method(method))}  # type: ignore[arg-type]
-    only = SEARCHED.get(method, tuple(fields))
     return {
         name: f
         for name, f in fields.items()
-        if name in only and (f.metadata.get("choices") or f.metadata.get("low") is not None)
+        if f.metadata.get("choices") or f.metadata.get("low") is not None
     }
 
 

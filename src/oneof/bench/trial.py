@@ -21,7 +21,7 @@ from oneof.bench.records import Record
 from oneof.bench.runners.base import Place
 from oneof.candidates import Candidates
 from oneof.data import Scaling, hold_out, split_80_10_10
-from oneof.methods.base import recorded_method
+from oneof.methods import make_method
 from oneof.nets import build_net, evaluation_mode
 from oneof.training import CleanRows, Recipe, Run, Trained, train
 from oneof.training.sources import EVALUATION_BATCH as BATCH
@@ -89,7 +89,7 @@ def run_trial(
         recipe["milestones"] = tuple(recipe["milestones"])
     began = time.perf_counter()
     trained = train(
-        recorded_method(method_name, method),
+        make_method(method_name, method),
         lambda: build_net(net_name, shape[0] if len(shape) == 1 else tuple(shape), data.n_classes, **net),
         parts.x,
         parts.candidates,
@@ -125,8 +125,10 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
     parts = Parts(
         x[split.train], data.candidates.take(split.train), clean, clean, (x[rows], sets), test, views
     )
+    if config["information"] == "none":
+        parts.clean = None
     if config["epoch_by"] == "candidates":  # no label is used at all, not even by methods that could
-        parts.clean = parts.selection = CleanRows(x[rows], sets, "held-out sets")
+        parts.clean, parts.selection = None, CleanRows(x[rows], sets, "held-out sets")
     elif config["information"] == "half":
         parts.clean, parts.selection = clean.divide(0.5, seed)
     else:

@@ -27,17 +27,19 @@ __all__ = [
     "hyper",
     "list_methods",
     "make_method",
-    "recorded_method",
     "register",
 ]
 
 
 @dataclass(slots=True)
 class CleanBatch:
-    """Rows with trusted labels. `mask` marks the one right label, or a set where only sets are known."""
+    """Rows with trusted labels. `mask` marks the one right label."""
 
     x: Tensor
     mask: Tensor
+    draw: Tensor | None = None
+    """A uniform random number for each, where the method learns from them: the same for any number of
+    processes."""
 
 
 @dataclass(slots=True)
@@ -121,6 +123,8 @@ class Method:
     """Inputs the method asks for, by role."""
     watched: ClassVar[tuple[str, ...]] = ("target",)
     """Row tables that hold pseudo-labels; their accuracy is logged each epoch."""
+    dropped: ClassVar[dict[str, tuple[Any, ...] | None]] = {}
+    """Hyper-parameters of earlier versions and the values that still mean what the method does; None: any."""
     capturable: ClassVar[bool] = False
     """Whether a step can be recorded and replayed: fixed shapes, no wait for the GPU, and no number that
     changes from step to step outside of tensors, except those that `stage` names."""
@@ -160,10 +164,6 @@ class Method:
         """How many clean rows the method learns from in a step, as `batch.clean`; 0: none."""
         return 0
 
-    def balances_clean(self) -> bool:
-        """Whether these rows are drawn label by label, in proportion, instead of at random."""
-        return False
-
     def predictors(self, state: State) -> tuple[nn.Module, ...]:
         """The nets that make the prediction: the mean of their logits."""
         return (state.net,)
@@ -194,12 +194,8 @@ class Method:
         }
 
     def params(self) -> dict[str, Any]:
-        """Hyper-parameters by name, without those that have the value their absence means (see `hyper`)."""
-        return {
-            f.name: getattr(self, f.name)
-            for f in dataclasses.fields(self)  # type: ignore[arg-type]
-            if not ("absent" in f.metadata and getattr(self, f.name) == f.metadata["absent"])
-        }
+        """Hyper-parameters by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -251,21 +247,18 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
         raise ValueError(f"there is no method {name!r}; there are {', '.join(sorted(_METHODS))}.")
     cls = _METHODS[name].cls
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    unknown = sorted(set(params or {}) - known)
-    if unknown:
-        raise ValueError(f"{name} has no hyper-parameter {unknown[0]!r}; it has {', '.join(sorted(known))}.")
-    return cls(**(params or {}))
-
-
-def recorded_method(name: str, params: dict[str, Any]) -> Method:
-    """A method from what `Method.params` gave, possibly in an earlier version."""
-    method = make_method(name)
-    meant = {
-        f.name: f.metadata["absent"]
-        for f in dataclasses.fields(method)  # type: ignore[arg-type]
-        if "absent" in f.metadata
-    }
-    return make_method(name, meant | params)
+    given = {}
+    for key, value in (params or {}).items():
+        if key in known:
+            given[key] = value
+        elif key not in cls.dropped:
+            raise ValueError(f"{name} has no hyper-parameter {key!r}; it has {', '.join(sorted(known))}.")
+        elif (only := cls.dropped[key]) is not None and value not in only:
+            raise ValueError(
+                f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; what was made with "
+                f"{only[0]!r} can still be used."
+            )
+    return cls(**given)
 
 
 def hyper(
@@ -276,12 +269,7 @@ def hyper(
     high: float | None = None,
     log: bool = False,
     choices: tuple[Any, ...] | None = None,
-    **more: Any,
 ) -> Any:
-    """A hyper-parameter: default, search range and one line of meaning side by side.
-
-    `absent=VALUE` marks one that was added when trainings had been recorded without it: they had this
-    value, and a training that has it is called as they are. `recorded_method` reads such records.
-    """
-    metadata = {"text": text, "low": low, "high": high, "log": log, "choices": choices, **more}
+    """A hyper-parameter: default, search range and one line of meaning side by side."""
+    metadata = {"text": text, "low": low, "high": high, "log": log, "choices": choices}
     return dataclasses.field(default=default, metadata=metadata)

@@ -1,4 +1,4 @@
-"""The two ends of every comparison: no disambiguation at all, and the true labels."""
+"""What every comparison needs: no disambiguation at all, the clean rows alone, and the true labels."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, register
-from oneof.methods.losses import mean_cross_entropy
+from oneof.methods.losses import mean_cross_entropy, set_loss
 from oneof.methods.targets import uniform
 
 
@@ -22,6 +22,28 @@ class Average(Method):
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         logits = [state.net(view) for view in batch.views]
         return mean_cross_entropy(logits, uniform(batch.candidates, like=logits[0]))
+
+
+@register("clean-only", year=0, venue="baseline", forwards=1, backwards=1)
+@dataclass(frozen=True)
+class CleanOnly(Method):
+    """Supervised training on the clean rows alone: what the candidate sets add is what is above it."""
+
+    watched = ()
+    capturable = True
+    shardable = True
+
+    def clean_rows(self, batch_size: int) -> int:
+        return batch_size
+
+    def setup(self, task: Task) -> State:
+        if not task.has_clean:
+            raise ValueError("clean-only learns from clean rows, and there are none; give some with clean=.")
+        return State(task.net)
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        assert batch.clean is not None
+        return set_loss(state.net(batch.clean.x), batch.clean.mask).mean()
 
 
 @register("oracle", year=0, venue="reference", forwards=1, backwards=1)

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from oneof.data.scaling import Scaling
 from oneof.estimator import PartialLabelClassifier
 from oneof.inputs import class_array
-from oneof.methods.base import recorded_method
+from oneof.methods import make_method
 from oneof.nets import NETS, as_net
 from oneof.persist.errors import ModelError
 from oneof.persist.folder import (
@@ -90,7 +90,7 @@ def _rebuild(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
         )
     if name != "custom" and name not in NETS:
         raise ModelError(f"{file} names the net {name!r:.80}; there are {', '.join(sorted(NETS))}.")
-    method = recorded_method(str(facts["method"]["name"]), facts["method"]["params"])
+    method = make_method(str(facts["method"]["name"]), facts["method"]["params"])
     estimator = PartialLabelClassifier(
         method.info.name,
         method_params=dict(vars(method)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,53 +15,40 @@ class CleanOrder:
 
     Parameters
     ----------
-    mask : bool array (m, c), or None
-        The labels of the clean rows; None where there are none.
+    n_rows : int
+        Number of clean rows; 0: there are none.
     shards : Shards
         All processes draw the same and each takes an equal part; a random remainder is left out.
     seed : int
     """
 
-    def __init__(self, mask: np.ndarray | None, shards: Shards, seed: int) -> None:
-        self.shards = shards
+    def __init__(self, n_rows: int, shards: Shards, seed: int) -> None:
+        self.n_rows, self.shards, self.seed = n_rows, shards, seed
         self.generator = torch.Generator().manual_seed(seed)
-        self.by_label = sorted_by_label(torch.zeros(0, 1) if mask is None else torch.as_tensor(mask.copy()))
 
-    def draws(self, size: int, device: torch.device, balanced: bool = False) -> Iterator[Tensor]:
+    def draws(self, size: int, device: torch.device) -> Iterator[Tensor]:
         """Numbers of the rows of one step after the other: none, all if they are few, else a random part."""
-        n, shards = len(self.by_label), self.shards.count
-        size = min(n, size)
-        equal = size - size % shards
-        if size and not equal:
-            raise ValueError(f"{size} clean rows in a step cannot be divided among {shards} shards.")
+        n, equal = self.n_rows, self._equal(size)
         fixed = self.shards.part(torch.arange(equal)).to(device)
         while True:
-            if equal == n or not size:
+            if equal == n or not equal:
                 yield fixed
                 continue
-            if size == n:
+            if size >= n:
                 rows = torch.randperm(n, generator=self.generator)[:equal]
-            elif balanced:
-                rows = balanced_draw(self.by_label, equal, self.generator)
-                if shards > 1:  # no process should see the first labels only
-                    rows = rows[torch.randperm(equal, generator=self.generator)]
             else:
                 rows = torch.randint(n, (equal,), generator=self.generator)
             yield self.shards.part(rows).to(device, non_blocking=True)
 
+    def lots(self, size: int, step: int, device: torch.device) -> Tensor:
+        """A uniform number for each clean row of a step; by the step alone, so that there is no state."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+        numbers = torch.rand(self._equal(size), generator=generator)
+        return self.shards.part(numbers).to(device, non_blocking=True)
 
-def sorted_by_label(mask: Tensor) -> Tensor:
-    """Numbers of the rows in the order of their labels (of sets: of their first label), on the CPU."""
-    return mask.to(torch.uint8).argmax(dim=1).argsort(stable=True).cpu()
-
-
-def balanced_draw(by_label: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """One row from each of `size` equal slices of the rows sorted by label.
-
-    Every row is as likely as any other, and the number of rows of a label differs from its share by less
-    than two. With labels at random most of the noise of a look-ahead is that of their counts.
-    """
-    n = len(by_label)
-    within = torch.rand(size, generator=generator, dtype=torch.float64)
-    places = ((torch.arange(size) + within) * (n / size)).long()
-    return by_label[places.clamp(max=n - 1)]
+    def _equal(self, size: int) -> int:
+        """How many rows a step takes in all processes together."""
+        size, shards = min(self.n_rows, size), self.shards.count
+        if size and size < shards:
+            raise ValueError(f"{size} clean rows in a step cannot be divided among {shards} shards.")
+        return size - size % shards

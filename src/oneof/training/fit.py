@@ -98,7 +98,7 @@ class Fit:
         # orders are drawn on the CPU, so that they are the same on every device; clean rows have their
         # own generator, so that all methods see the training rows in the same order
         self.order = torch.Generator().manual_seed(recipe.seed)
-        self.clean_order = CleanOrder(None if clean is None else clean.mask, self.shards, recipe.seed + 2)
+        self.clean_order = CleanOrder(0 if clean is None else len(clean), self.shards, recipe.seed + 2)
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
         example = views.plain(next(self.rows.batches(self._own_rows()[:2], 2))[1])
@@ -149,13 +149,14 @@ class Fit:
         """The steps of an epoch, one at a time."""
         step, recipe = self.step, self.recipe
         order = self.shards.order(self.order, self.batch_size)
-        wanted, balanced = self.method.clean_rows(self.batch_size), self.method.balances_clean()
-        meta_rows = self.clean_order.draws(wanted, self.device, balanced)
+        wanted = self.method.clean_rows(self.batch_size)
+        meta_rows = self.clean_order.draws(wanted, self.device)
         loss_rows = self.clean_order.draws(recipe.clean_batch if recipe.clean_weight else 0, self.device)
         self.loss_sum.zero_()
         for index, x in self.rows.batches(order, self.own_batch):
             self._set_lr()
-            inputs = (index, x, next(meta_rows), next(loss_rows))
+            lots = self.clean_order.lots(wanted, step.step, self.device)
+            inputs = (index, x, next(meta_rows), lots, next(loss_rows))
             if self.captured is None:
                 self._step(*inputs)
             else:
@@ -163,15 +164,18 @@ class Fit:
             step.step += 1
             yield
 
-    def _step(self, index: Tensor, x: Tensor, meta_rows: Tensor, loss_rows: Tensor) -> None:
+    def _step(self, index: Tensor, x: Tensor, meta_rows: Tensor, lots: Tensor, loss_rows: Tensor) -> None:
         """One step on the rows `index` with inputs x. It never waits for the GPU."""
         method, state, step = self.method, self.state, self.step
+        clean = self._clean_batch(meta_rows)
+        if clean is not None:
+            clean.draw = lots
         batch = Batch(
             index,
             self.views.train(x, method.views, step.generator),
             self.candidates.index_select(0, index),
             method.views,
-            self._clean_batch(meta_rows),
+            clean,
         )
         loss = method.loss(state, batch, step).mean()
         # equal information: the same clean rows, for any method, in the real step only. Through the strong

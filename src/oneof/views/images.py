@@ -1,7 +1,7 @@
 """Views of images, made in batches where the images are: bytes in, normalised numbers out.
 
-`weak`: mirrored with probability ½, a random crop of the image padded by reflection. `strong`: the same,
-then a policy and Cutout (PLCR's recipe, with AutoAugment as the policy). `plain`: neither, for evaluation
+`weak`: mirrored with probability ½, a random crop of the image padded by reflection. `strong`: `bilinear.py`
+and Cutout; or the same as weak, then a policy and Cutout (PLCR's recipe, with AutoAugment as the policy). `plain`: neither, for evaluation
 and RPLG's look-ahead. Cutout's square has the value 0 after normalisation, which is the mean colour.
 """
 
@@ -13,15 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from oneof.views import bilinear
 from oneof.views.geometry import flip_and_crop, square_mask
 from oneof.views.policies import CIFAR_POLICY, DRAWS, Policy, apply_policy, rand_augment, simple_pairs
 
-POLICIES: dict[str, Policy | None] = {
+PAIRS: dict[str, Policy] = {
     "autoaugment": CIFAR_POLICY,
     "randaugment": rand_augment(),
     "simple": simple_pairs(),
-    "none": None,
 }
+POLICIES = ("bilinear", *PAIRS, "none")
 
 
 class ImageViews:
@@ -31,8 +32,9 @@ class ImageViews:
     ----------
     mean, std : sequences, one number per channel
         Of the training pixels, pixels between 0 and 1.
-    policy : {"autoaugment", "randaugment", "simple", "none"}
-        What the strong view does beside flip, crop and Cutout. simple: one change of colour, one move.
+    policy : {"bilinear", "autoaugment", "randaugment", "simple", "none"}
+        What the strong view does beside mirroring and Cutout. bilinear: moves between pixels with reflection
+        at the border, and a change of colour; the others come after a crop and move whole pixels.
     cutout : int
         Side of Cutout's square in the strong view; 0: none.
     pad : int
@@ -47,7 +49,7 @@ class ImageViews:
         self,
         mean: Sequence[float],
         std: Sequence[float],
-        policy: str = "autoaugment",
+        policy: str = "bilinear",
         cutout: int = 16,
         pad: int = 4,
         flip: bool = True,
@@ -78,34 +80,44 @@ class ImageViews:
         return ((x.float() - mean) * slope).contiguous(memory_format=self.memory_format)
 
     def train(self, x: Tensor, roles: tuple[str, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
-        if not (self.flip or self.pad or self.cutout or POLICIES[self.policy]):
+        if not (self.flip or self.pad or self.cutout or self.policy != "none"):
             return (self.plain(x),)  # nothing varies: one view serves all roles
         return tuple(self._view(x, role, generator) for role in roles)
 
     def _view(self, x: Tensor, role: str, generator: torch.Generator) -> Tensor:
         if role == "plain":
             return self.plain(x)
-        height, width = x.shape[2:]
+        if role != "weak" and self.policy == "bilinear":
+            return self._bilinear(x, generator)
         draws = torch.rand(len(x), 5 + DRAWS, generator=generator, device=x.device)
         flip, down, right = draws[:, 0] < 0.5, draws[:, 1], draws[:, 2]
         shifts = 2 * self.pad + 1
         x = flip_and_crop(x, flip & self.flip, (down * shifts).long(), (right * shifts).long(), self.pad)
         if role == "weak":
             return self.plain(x)
-        _, _, table = self._on(x.device)
-        policy = POLICIES[self.policy]
-        if policy is not None:
-            x = apply_policy(x, policy, table, draws[:, 5:])
-        view = self.plain(x)
+        if self.policy in PAIRS:
+            x = apply_policy(x, PAIRS[self.policy], self._on(x.device)[2], draws[:, 5:])
+        return self._with_hole(self.plain(x), draws[:, 3], draws[:, 4])
+
+    def _bilinear(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        draws = torch.rand(len(x), 3 + bilinear.DRAWS, generator=generator, device=x.device)
+        flip = (draws[:, 0] < 0.5) & self.flip
+        return self._with_hole(
+            self.plain(bilinear.bilinear_view(x, flip, draws[:, 3:], self.pad)), draws[:, 1], draws[:, 2]
+        )
+
+    def _with_hole(self, view: Tensor, down: Tensor, right: Tensor) -> Tensor:
+        """Cutout; in place, as a new tensor may have another memory order."""
         if self.cutout:
-            hole = square_mask(x, (draws[:, 3] * height).long(), (draws[:, 4] * width).long(), self.cutout)
-            view.masked_fill_(hole, 0)  # in place: a new tensor may have another memory order
+            height, width = view.shape[2:]
+            hole = square_mask(view, (down * height).long(), (right * width).long(), self.cutout)
+            view.masked_fill_(hole, 0)
         return view
 
     def _on(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, 1/std and the policy's table, copied to a device once."""
         if device not in self._constants:
-            policy = POLICIES[self.policy]
-            table = torch.zeros(1) if policy is None else policy.table(device)
+            pairs = PAIRS.get(self.policy)
+            table = torch.zeros(1) if pairs is None else pairs.table(device)
             self._constants[device] = (self.mean.to(device), (1 / self.std).to(device), table)
         return self._constants[device]

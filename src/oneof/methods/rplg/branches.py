@@ -1,21 +1,82 @@
-"""The auxiliary model of RPLG: one branch per label, each working without that label.
+"""The auxiliary model: one branch per label, each working without that label.
 
-All c branches are one tensor. Their logits for a batch are one matrix product, and their update is
-the closed-form gradient of the cross-entropy: no autograd graph is built for them.
+Two forms share one interface. `opinions` gives U (10) for a batch, `learn` moves the branches (16). The
+form is a matter of cost alone: `make_branches` takes whole branches up to a stated cost of a step, and above
+it those of `low_rank.py`.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from oneof.methods.targets import grouped_softmax, uniform
+from oneof.parallel import average_
+
+WHOLE_CLASSES = 200
+"""Up to so many labels branches are always whole: every data set of the paper but one."""
+WHOLE_COST = 2**25
+"""Above, they are whole while a step touches at most so many numbers: (batch + features) · c²."""
+RANK = 16
+"""Of the branches' corrections in the low-rank form."""
 
 
-class Branches(nn.Module):
+class Rates(NamedTuple):
+    """Of the branches' SGD."""
+
+    lr: float
+    momentum: float
+    decay: float
+
+
+class Opinions(Protocol):
+    """U: what every branch thinks of a batch."""
+
+    def mix(self, w: Tensor) -> Tensor:
+        """v = w U (9)."""
+        ...
+
+    def slopes(self, slope: Tensor) -> Tensor:
+        """The chain rule through v = w U: from a derivative with respect to v to one with respect to w."""
+        ...
+
+
+def make_branches(n_classes: int, n_features: int, batch_size: int, largest_set: int) -> nn.Module:
+    """Whole branches where a step with them is cheap enough, else those of low rank."""
+    from oneof.methods.rplg.low_rank import LowRankBranches
+
+    if n_classes <= WHOLE_CLASSES or (batch_size + n_features) * n_classes**2 <= WHOLE_COST:
+        return WholeBranches(n_classes, n_features)
+    return LowRankBranches(n_classes, n_features, RANK, largest_set)
+
+
+class WholeOpinions:
+    """U as (B, branch, label), and what the branches learn from it."""
+
+    def __init__(self, logits: Tensor, reduced: Tensor, candidates: Tensor, visited: Tensor | None) -> None:
+        self.logits, self.reduced, self.alone = logits, reduced, only_labels(candidates)
+        u = grouped_softmax(logits, reduced)
+        if visited is not None:  # a row's first opinions are uniform
+            u = torch.where(visited[:, None, None], u, uniform(reduced, like=u))
+        # row j of U is zero so far where S = {j}: with its label there, v is the label
+        u.diagonal(dim1=-2, dim2=-1).add_(self.alone)
+        self.u = u
+
+    def mix(self, w: Tensor) -> Tensor:
+        return torch.bmm(w.unsqueeze(1), self.u).squeeze(1)
+
+    def slopes(self, slope: Tensor) -> Tensor:
+        return torch.bmm(self.u, slope.unsqueeze(2)).squeeze(2)
+
+
+class WholeBranches(nn.Module):
     """Linear heads phi(z; Omega_j), j = 1..c, where branch j has no label j.
 
-    Weights start at zero: every branch begins undecided, and the first opinions come from the data.
+    All are one tensor: their logits are one matrix product and their update is the closed-form gradient of
+    the cross-entropy, without an autograd graph. Weights start at zero: the first opinions come from the
+    data.
 
     Parameters
     ----------
@@ -48,58 +109,39 @@ class Branches(nn.Module):
         """phi: every branch's distribution over its own label space, exactly 0 at the label it lacks."""
         return grouped_softmax(logits, self.outputs)
 
-    def reduced_sets(self, candidates: Tensor) -> Tensor:
-        """S \\ {j} for every branch j, as (B, branch, label); empty where S = {j}."""
-        return candidates.unsqueeze(1) & self.outputs
+    def opinions(self, z: Tensor, candidates: Tensor, visited: Tensor | None = None) -> WholeOpinions:
+        """U (10): row j is branch j's distribution restricted to S \\ {j}.
 
-    @torch.no_grad()
-    def gradient(
-        self, logits: Tensor, target: Tensor, z: Tensor, row_weight: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Of the branches' cross-entropy (R9), mean over rows, sum over branches: for weight and bias.
-
-        `row_weight` (B, branch) is 0 where a branch must skip a row.
+        `visited` marks the rows that were seen before; None: all were.
         """
-        error = self.probabilities(logits).sub_(target).mul_((row_weight / len(z)).unsqueeze(-1))
-        return (error.flatten(1).T @ z).view_as(self.weight), error.sum(dim=0)
+        return WholeOpinions(self.logits(z), candidates.unsqueeze(1) & self.outputs, candidates, visited)
 
     @torch.no_grad()
-    def move(
-        self, gradients: tuple[Tensor, Tensor], lr: float | Tensor, momentum: float, weight_decay: float
-    ) -> None:
-        """One step of SGD (R13). Written out, since it is a few operations on two tensors."""
-        parts = ((self.weight, self.weight_velocity), (self.bias, self.bias_velocity))
-        for (parameter, velocity), gradient in zip(parts, gradients):
-            velocity.mul_(momentum).add_(gradient.add_(parameter, alpha=weight_decay))
-            descend(parameter, velocity, lr)
+    def learn(self, z: Tensor, opinions: WholeOpinions, rates: Rates, also: Tensor | None = None) -> None:
+        """One step of SGD (16) on the cross-entropy (11), mean over rows, sum over branches.
+
+        The target of branch j is its row of U or, with `also` (B, c), halfway from there to that
+        distribution within S \\ {j}. A singleton's own branch has nothing left to learn and skips the row.
+        """
+        target = opinions.u if also is None else halfway(opinions.u, also.unsqueeze(1), opinions.reduced)
+        taught = (~opinions.alone).to(z.dtype) / len(z)
+        error = self.probabilities(opinions.logits).sub_(target).mul_(taught.unsqueeze(-1))
+        gradients = ((error.flatten(1).T @ z).view_as(self.weight), error.sum(dim=0))
+        average_(gradients)
+        sgd_(self.weight, self.weight_velocity, gradients[0], rates)
+        sgd_(self.bias, self.bias_velocity, gradients[1], rates)
 
 
-def descend(parameter: Tensor, velocity: Tensor, lr: float | Tensor) -> None:
-    """`parameter` moves by `lr` times `velocity`; a recorded step reads its learning rate from a tensor."""
-    if isinstance(lr, Tensor):
-        parameter.sub_(velocity * lr)
-    else:
-        parameter.sub_(velocity, alpha=lr)
+def halfway(u: Tensor, other: Tensor, allowed: Tensor) -> Tensor:
+    """½ u + ½ of another distribution, renormalised on the allowed labels."""
+    other = (other + 1e-6) * allowed  # where it has nothing left there, it is uniform
+    return 0.5 * (u + other / other.sum(dim=-1, keepdim=True).clamp(min=1e-6))
 
 
-def opinions(logits: Tensor, reduced: Tensor, candidates: Tensor) -> Tensor:
-    """U (R7): row j is branch j's distribution restricted to S \\ {j}.
-
-    Where S = {j} there is nothing left to have an opinion about; that row is filled with the one
-    label itself, so that v = w U is the one-hot target of a labelled row.
-    """
-    return _labelled_rows(grouped_softmax(logits, reduced), candidates)
-
-
-def first_opinions(reduced: Tensor, candidates: Tensor, like: Tensor) -> Tensor:
-    """U at a row's first visit: uniform over S \\ {j}."""
-    return _labelled_rows(uniform(reduced, like=like), candidates)
-
-
-def _labelled_rows(u: Tensor, candidates: Tensor) -> Tensor:
-    """Row j of U is zero so far where S = {j}: put the one label there."""
-    u.diagonal(dim1=-2, dim2=-1).add_(only_labels(candidates))
-    return u
+def sgd_(parameter: Tensor, velocity: Tensor, gradient: Tensor, rates: Rates) -> None:
+    """SGD with momentum and weight decay, written out: it is a few operations on two tensors."""
+    velocity.mul_(rates.momentum).add_(gradient.add_(parameter, alpha=rates.decay))
+    parameter.sub_(velocity, alpha=rates.lr)
 
 
 def only_labels(candidates: Tensor) -> Tensor:

@@ -1,13 +1,14 @@
 """How the look-ahead loss depends on the pseudo-labels: four ways to one matrix.
 
-RPLG moves the classifier a virtual step against targets v and asks how the loss on clean rows at
-the new place depends on v (R14, R15). The inner loss is linear in v, so that with
+RPLG moves the classifier a virtual step against targets v (17) and asks how the loss on clean rows at
+the new place depends on v (18). The inner loss (13) is linear in v, so that with
 u = ∇ L_outer at the moved parameters Theta~
 
     d L_outer / d v_ik  =  (lr / B) · D_u log f_k(x_i; Theta),
 
 a directional derivative along u at the *old* parameters: no second-order graph is needed. The four
-functions below have one signature and return this B × c matrix:
+functions below have one signature and return this B × c matrix without its factor lr: Adam hides it, but
+not its weight decay, which would take the meta-learner back to uniform weights as the learning rate falls.
 
 - `exact`: one forward-mode pass (Jacobian-vector product);
 - `difference`: a central difference of two forward passes;
@@ -38,6 +39,10 @@ from oneof.nets.frozen import frozen_statistics
 from oneof.parallel import averaged
 
 
+DIFFERENCE = 1e-2
+"""Of the central difference: the step is this over ‖u‖."""
+
+
 @dataclass
 class LookAhead:
     """One virtual step: what it starts from, and the clean rows that judge it.
@@ -55,17 +60,7 @@ class LookAhead:
     lr: float | Tensor
     clean_x: Tensor
     clean_mask: Tensor
-    clean_mode: str = "eval"
-    """`eval`: clean rows are judged with running statistics; `train`: with their own."""
-    step_size: float = 1e-2
-    """c_0 of the central difference: the step is c_0 / ‖u‖."""
     generator_state: Tensor | None = None
-    unit: bool = False
-    """Leave out the learning rate as a factor of the result; the virtual step has it all the same."""
-
-    @property
-    def factor(self) -> float | Tensor:
-        return 1.0 if self.unit else self.lr
 
 
 MetaGradient = Callable[[LookAhead], Tensor]
@@ -80,7 +75,7 @@ def exact(step: LookAhead) -> Tensor:
         }
         log_f = functional_call(step.net, moving, (step.x,)).log_softmax(dim=-1)
         tangent = forward_ad.unpack_dual(log_f).tangent
-    return tangent * (step.factor / len(step.x))
+    return tangent / len(step.x)
 
 
 @torch.no_grad()
@@ -89,14 +84,14 @@ def difference(step: LookAhead) -> Tensor:
     direction = list(outer_gradient(step).values())
     parameters = trainable(step.net)
     size = torch.stack(torch._foreach_norm(direction)).norm()
-    h = step.step_size / size.clamp(min=1e-30)
+    h = DIFFERENCE / size.clamp(min=1e-30)
     torch._foreach_mul_(direction, h)
     ends = []
     for move in (torch._foreach_add, torch._foreach_sub):  # all parameters at once: they are many and small
         moved = dict(zip(parameters, move([p.detach() for p in parameters.values()], direction)))
         with training_pass(step):
             ends.append(functional_call(step.net, moved, (step.x,)).log_softmax(dim=-1))
-    return (ends[0] - ends[1]) * (step.factor / (2 * len(step.x)) / h)
+    return (ends[0] - ends[1]) * (1 / (2 * len(step.x)) / h)
 
 
 @torch.no_grad()
@@ -105,8 +100,8 @@ def head(step: LookAhead) -> Tensor:
     layer = linear_head(step.net)
     h, p = step.features.detach(), step.logits.detach().softmax(dim=-1)
     rate = step.lr / len(h)
-    with clean_mode(step):
-        h_clean = clean_features(step)
+    with evaluation_mode(step.net):
+        h_clean = step.net.features(step.clean_x)
     # the virtual step of weight and bias
     error = p - step.target
     to_weight, to_bias = averaged([error.T @ h, error.sum(dim=0)])
@@ -118,7 +113,7 @@ def head(step: LookAhead) -> Tensor:
     u_weight, u_bias = averaged([residual.T @ h_clean, residual.sum(dim=0)])
     # directional derivative of the training logits along u, then of their log-softmax
     slope = nn.functional.linear(h, u_weight, None if bias is None else u_bias)
-    return step.factor / len(h) * (slope - (p * slope).sum(dim=-1, keepdim=True))
+    return 1 / len(h) * (slope - (p * slope).sum(dim=-1, keepdim=True))
 
 
 def unrolled(step: LookAhead) -> Tensor:
@@ -133,7 +128,7 @@ def unrolled(step: LookAhead) -> Tensor:
     loss = outer_loss(step, dict(zip(parameters, moved)))
     u = averaged(torch.autograd.grad(loss, moved, retain_graph=True))
     (gradient,) = torch.autograd.grad(moved, target, u, retain_graph=True)
-    return gradient / step.lr if step.unit else gradient
+    return gradient / step.lr
 
 
 META_GRADIENTS: dict[str, MetaGradient] = {
@@ -148,7 +143,7 @@ META_GRADIENTS: dict[str, MetaGradient] = {
 
 
 def virtual_step(step: LookAhead) -> dict[str, Tensor]:
-    """Theta~ (R14): one plain gradient step against the targets; the graph stays for the real step."""
+    """Theta~ (17): one plain gradient step against the targets; the graph stays for the real step."""
     parameters = trainable(step.net)
     with torch.enable_grad():
         inner = cross_entropy(step.logits, step.target).mean()
@@ -156,16 +151,6 @@ def virtual_step(step: LookAhead) -> dict[str, Tensor]:
     moved = torch._foreach_mul(slopes, -step.lr)
     torch._foreach_add_(moved, [p.detach() for p in parameters.values()])
     return dict(zip(parameters, moved))
-
-
-def stay_at_virtual_step(ahead: LookAhead) -> Tensor:
-    """The ablation without rollback: the parameters stay at Theta~, and the real step starts there."""
-    moved = virtual_step(ahead)
-    with torch.no_grad():
-        for name, parameter in ahead.net.named_parameters():
-            if name in moved:
-                parameter.copy_(moved[name])
-    return ahead.net(ahead.x)
 
 
 def outer_gradient(step: LookAhead) -> dict[str, Tensor]:
@@ -177,19 +162,14 @@ def outer_gradient(step: LookAhead) -> dict[str, Tensor]:
 
 
 def outer_loss(step: LookAhead, parameters: dict[str, Tensor]) -> Tensor:
-    """Mean loss on the clean rows (R11) at the given parameters; running statistics are not touched."""
-    with clean_mode(step):
+    """Mean loss on the clean rows (14) at the given parameters; running statistics are not touched."""
+    with evaluation_mode(step.net):
         logits = functional_call(step.net, parameters, (step.clean_x,))
     return set_loss(logits, step.clean_mask).mean()
 
 
 def trainable(net: nn.Module) -> dict[str, Tensor]:
     return {name: p for name, p in net.named_parameters() if p.requires_grad}
-
-
-def clean_features(step: LookAhead) -> Tensor:
-    """Features of the clean rows; to be called in `clean_mode`."""
-    return step.net.features(step.clean_x)
 
 
 def linear_head(net: Net) -> nn.Linear:
@@ -200,13 +180,6 @@ def linear_head(net: Net) -> nn.Linear:
             "  Use meta_gradient='difference', or give the net as a pair (features, nn.Linear)."
         )
     return layer
-
-
-@contextmanager
-def clean_mode(step: LookAhead) -> Iterator[None]:
-    """The mode in which clean rows pass the net; its running statistics stay what they were."""
-    with frozen_statistics(step.net) if step.clean_mode == "train" else evaluation_mode(step.net):
-        yield
 
 
 @contextmanager

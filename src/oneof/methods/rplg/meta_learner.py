@@ -1,11 +1,37 @@
 """The meta-learner g: what every branch's opinion is worth for a row."""
 
-from torch import nn
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from oneof.methods.base import State, StepInfo, Task
+from oneof.optimisers import make_optimiser
+from oneof.parallel import averaged
 
 
-def meta_learner(n_inputs: int, n_classes: int, hidden: int) -> nn.Module:
-    """g: linear, or with one hidden layer. The last layer starts at zero, which is RPLG-NM."""
-    last = nn.Linear(hidden or n_inputs, n_classes)
+def add_meta_learner(state: State, task: Task, n_inputs: int, hidden: int, lr: float, decay: float) -> None:
+    """g, moved by an Adam of its own: linear, or with one hidden layer.
+
+    The last layer starts at zero: at first all candidates' branches weigh the same.
+    """
+    last = nn.Linear(hidden or n_inputs, task.n_classes)
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
-    return nn.Sequential(nn.Linear(n_inputs, hidden), nn.ReLU(), last) if hidden else last
+    g = nn.Sequential(nn.Linear(n_inputs, hidden), nn.ReLU(), last) if hidden else last
+    state.meta = g.to(task.dtype)
+    state.optimisers["meta"] = make_optimiser("adam", state.meta.parameters(), lr, decay)
+    state.notes |= {"meta_lr": lr, "lr": task.lr or 1.0}
+
+
+def descend(state: State, loss: Tensor, step: StepInfo) -> None:
+    """One step of g down a loss, at a rate that falls as the classifier's does.
+
+    A classifier that hardly moves does not answer: at full pace g would run into one corner (w one-hot).
+    """
+    parameters = list(state.meta.parameters())
+    for parameter, gradient in zip(parameters, averaged(torch.autograd.grad(loss, parameters))):
+        parameter.grad = gradient
+    for group in state.optimisers["meta"].param_groups:
+        group["lr"] = state.notes["meta_lr"] * (step.lr / state.notes["lr"])
+    state.optimisers["meta"].step()

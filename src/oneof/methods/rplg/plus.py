@@ -1,0 +1,111 @@
+"""RPLG+: branch weights that start at 1 − mu_j, and a meta-learner that is told which branch is misled.
+
+Not a published method: oneof's change of RPLG (`rplg.py`). Branch j works without label j, so it is misled
+exactly when j is the true label, which the classifier believes with probability mu_j. Hence
+
+    w_j = softmax over S of ( g_j(z) + log(1 − mu_j) ),                                             (P1)
+
+and g learns the correction directly. For a clean pair (x, y) and the candidate set S of a random training
+row that has y in it, the branch of the true label should get no weight:
+
+    minimise −log( (1 − omega_y) / (|S| − 1) ),   omega = softmax over S of g(z(x)).                (P2)
+
+No virtual step is taken. Without clean rows g is 0. Numbers in comments are the equations of RPLG's paper,
+docs/why-the-prior.md gives the argument and the measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oneof.methods.base import Batch, CleanBatch, State, StepInfo, Task, hyper, register
+from oneof.methods.losses import mean_cross_entropy
+from oneof.methods.rplg.meta_learner import add_meta_learner, descend
+from oneof.methods.rplg.reduction import Reduction, trust
+from oneof.methods.targets import candidate_softmax
+from oneof.nets import evaluation_mode
+
+
+@register("rplg+", year=2026, venue="oneof", forwards=1, backwards=1)
+@dataclass(frozen=True)
+class RplgPlus(Reduction):
+    """RPLG whose branches weigh 1 − mu_j, corrected by what clean rows tell; they are not needed."""
+
+    meta_lr: float = hyper(3e-3, low=1e-4, high=1e-2, log=True, text="learning rate of the meta-learner")
+    meta_decay: float = hyper(1e-3, low=1e-5, high=1e-2, log=True, text="weight decay of the meta-learner")
+    meta_hidden: int = hyper(0, text="hidden units of the meta-learner; 0 is linear")
+    clean_batch: int = hyper(64, text="clean rows the meta-learner sees in a step")
+
+    def clean_rows(self, batch_size: int) -> int:
+        return self.clean_batch
+
+    def setup(self, task: Task) -> State:
+        state = super().setup(task)
+        if task.has_clean:
+            n_features = state.notes["n_features"]
+            add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
+            state.notes["holders"] = Holders(task.candidates)
+        return state
+
+    def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
+        features = state.net.features(batch.views[0])
+        logits = state.net.head(features)
+        z = features.detach()
+        mu, q_before = state.rows.take(batch.index, "mu", "q")
+        # a branch learns from its own opinion and from the target of the last visit, without its label
+        u = self.branch_step(state, batch, z, also=q_before)
+        weights = trust(mu)
+        if hasattr(state, "meta"):
+            if batch.clean is not None:
+                self.correct(state, batch.clean, step)
+            with torch.no_grad():
+                weights = weights + state.meta(z)
+        w = candidate_softmax(weights, batch.candidates)  # (P1)
+        q = self.target(state, batch, logits, mu, w, u)
+        return mean_cross_entropy([logits, *(state.net(view) for view in batch.views[1:])], q)
+
+    def correct(self, state: State, clean: CleanBatch, step: StepInfo) -> None:
+        """One step of g on clean rows, each with a candidate set that its label really comes in."""
+        with torch.no_grad(), evaluation_mode(state.net):
+            z = state.net.features(clean.x)
+        truth = clean.mask.to(torch.uint8).argmax(dim=1)
+        descend(state, misled(state.meta(z), truth, state.notes["holders"].sets(truth, clean.draw)), step)
+
+
+def misled(g: Tensor, truth: Tensor, sets: Tensor) -> Tensor:
+    """(P2), mean over rows: how much weight goes to the true label's branch, which is misled.
+
+    A row whose set is no more than its label says nothing and counts as 0.
+    """
+    others = sets.scatter(1, truth[:, None], False)
+    some = others.any(dim=1, keepdim=True)
+    inside, outside = g.masked_fill(~(sets | ~some), -torch.inf), g.masked_fill(~(others | ~some), -torch.inf)
+    # log((1 − omega_y) / (|S| − 1)); both sums are over all labels where nothing is left
+    right = outside.logsumexp(dim=1) - inside.logsumexp(dim=1) - others.sum(dim=1).clamp(min=1).log()
+    return -(right * some.squeeze(1)).mean()
+
+
+class Holders:
+    """For every label the training rows with that label among several candidates."""
+
+    def __init__(self, candidates: Tensor) -> None:
+        several = candidates & (candidates.sum(dim=1, keepdim=True) > 1)
+        labels, self.rows = several.T.nonzero(as_tuple=True)
+        counts = torch.bincount(labels, minlength=candidates.shape[1])
+        self.candidates, self.counts, self.first = candidates, counts, counts.cumsum(0) - counts
+
+    def sets(self, truth: Tensor, draw: Tensor) -> Tensor:
+        """The candidate set of a random holder of each label; the label alone where nobody holds it.
+
+        `draw` has a uniform number for each.
+        """
+        count = self.counts[truth]
+        place = self.first[truth] + (draw * count).long().clamp(max=(count - 1).clamp(min=0))
+        if not len(self.rows):
+            return torch.zeros_like(self.candidates[:1]).expand(len(truth), -1).scatter(1, truth[:, None], True)
+        sets = self.candidates[self.rows[place.clamp(max=len(self.rows) - 1)]]
+        alone = torch.zeros_like(sets).scatter(1, truth[:, None], True)
+        return torch.where((count > 0)[:, None], sets, alone)
