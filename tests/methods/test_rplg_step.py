@@ -301,7 +301,8 @@ def test_a_training_is_that_of_the_twin(monkeypatch, hidden, clean_batch, views)
     rng = np.random.default_rng(3)
     x, clean_x = rng.standard_normal((N, D)), rng.standard_normal((7, D))
     clean = CleanRows(clean_x, np.eye(C, dtype=bool)[rng.integers(C, size=7)])
-    twins, losses, drawn = [], [], []
+    truth = SETS.argmax(axis=1)
+    twins, losses, drawn, targets = [], [], [], []
     of_the_library = Rplg.loss
 
     def both(self, state, batch, step):
@@ -312,6 +313,7 @@ def test_a_training_is_that_of_the_twin(monkeypatch, hidden, clean_batch, views)
             twins[0].step(index, features, batch.clean.x.numpy(), batch.clean.mask.numpy(), step.lr)[0]
         )
         drawn.append(len(batch.clean.x))
+        targets.append(twins[0].q.copy())
         return of_the_library(self, state, batch, step)
 
     monkeypatch.setattr(Rplg, "loss", both)
@@ -322,7 +324,7 @@ def test_a_training_is_that_of_the_twin(monkeypatch, hidden, clean_batch, views)
         Rplg(**OPTIONS, meta_hidden=hidden, clean_batch=clean_batch),
         lambda: build_net("linear", D, C).double(),
         x,
-        Candidates.from_mask(SETS),
+        Candidates.from_mask(SETS, truth=truth),
         recipe=recipe,
         clean=clean,
         views=views,
@@ -332,3 +334,10 @@ def test_a_training_is_that_of_the_twin(monkeypatch, hidden, clean_batch, views)
     np.testing.assert_allclose([row["loss"] for row in trained.history], by_epoch, **CLOSE)
     assert set(drawn) == {clean_batch or 4}
     np.testing.assert_allclose(trained.pseudo_labels, twins[0].q, **CLOSE)
+
+    # what the log says of the last epoch
+    row, w, several = trained.history[-1], twins[0].w, SETS.sum(axis=1) > 1
+    entropies = [-sum(p * np.log(p) for p in w_i if p > 0) for w_i in w[several]]
+    assert row["w_entropy"] == pytest.approx(np.mean(entropies))
+    assert row["w_on_truth"] == pytest.approx(np.mean([w_i[y] for w_i, y in zip(w[several], truth[several])]))
+    assert row["q_change"] == pytest.approx(np.abs(targets[5] - targets[3]).sum(axis=1).mean())
