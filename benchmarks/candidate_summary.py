@@ -13,8 +13,8 @@ from typing import Any
 from oneof.candidates import Candidates, NoInformationWarning
 from oneof.candidates.describe import describe
 from oneof.candidates.generate import instance_sets
-from oneof.data import load
-from oneof.data.candidate_files import ready_made_q, ready_made_sets
+from oneof.datasets import load
+from oneof.datasets.ready_made import ready_made_q, ready_made_sets
 
 KEPT = (
     "rows",

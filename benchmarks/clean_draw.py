@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from common import print_json, print_table
-from oneof.bench.datasets import prepare
-from oneof.data import hold_out
+from oneof.datasets import hold_out
+from oneof.lab.prepared import prepare
 from oneof.methods import make_method
 from oneof.methods.rplg.branches import opinions
 from oneof.methods.rplg.meta_gradient import LookAhead, head

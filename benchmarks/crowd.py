@@ -25,10 +25,10 @@ from common import print_json, print_table, versions
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.dawid_skene import estimate_true_labels
-from oneof.data import data_folder
-from oneof.data.files import write_text, write_with
-from oneof.importing.files import import_file
-from oneof.importing.options import ImportOptions
+from oneof.datasets import data_folder
+from oneof.tables.files import write_text, write_with
+from oneof.tables.importers.files import import_file
+from oneof.tables.importers.options import ImportOptions
 
 SEEDS = range(5)
 CLASSES = tuple("01234567")

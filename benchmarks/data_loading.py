@@ -9,8 +9,8 @@ import argparse
 import json
 import time
 
-from oneof.data import load, names
-from oneof.data.registry import data_folder, entry
+from oneof.datasets import load, names
+from oneof.datasets.registry import data_folder, entry
 
 
 def measure(name: str, repeats: int) -> dict[str, object]:

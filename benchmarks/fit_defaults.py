@@ -25,10 +25,10 @@ import torch
 from scipy.stats import rankdata
 
 from common import print_json, print_table, versions
-from oneof.bench.datasets import prepare
-from oneof.data import split_80_10_10
-from oneof.data.files import write_text
-from oneof.estimator import PartialLabelClassifier
+from oneof.classifier.estimator import PartialLabelClassifier
+from oneof.datasets import split_80_10_10
+from oneof.lab.prepared import prepare
+from oneof.tables.files import write_text
 
 DATA = ("digits", "lost", "msrcv2", "birdsong")
 SEEDS = 2

@@ -15,8 +15,8 @@ from dataclasses import replace
 from oneof.candidates import NoInformationWarning
 from oneof.candidates.describe import describe
 from oneof.candidates.generate import instance_sets
-from oneof.data import load
-from oneof.generator import GENERATORS, beliefs
+from oneof.datasets import load
+from oneof.lab.generator import GENERATORS, beliefs
 from oneof.training import Recipe
 
 NAME, RATE, SEED = "fmnist", 0.4, 0

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common import print_json, print_table
-from oneof.bench.datasets import prepare
-from oneof.bench.lab import run_lab
-from oneof.bench.overrides import override
-from oneof.bench.protocol import Protocol
-from oneof.bench.protocols import PROTOCOLS
-from oneof.bench.records import Record
-from oneof.bench.runners.local import LocalRunner
+from oneof.lab.overrides import override
+from oneof.lab.prepared import prepare
+from oneof.lab.protocol import Protocol
+from oneof.lab.protocols import PROTOCOLS
+from oneof.lab.records import Record
+from oneof.lab.run import run_lab
+from oneof.lab.runners.local import LocalRunner
 
 
 class Watched(LocalRunner):

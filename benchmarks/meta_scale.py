@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from common import print_json, print_table
-from oneof.bench.datasets import prepare
-from oneof.data import Scaling, split_80_10_10
+from oneof.datasets import Scaling, split_80_10_10
+from oneof.lab.prepared import prepare
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, train

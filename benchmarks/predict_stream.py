@@ -92,7 +92,7 @@ class Turns:
 def take_turns(model_folder: Path, table: Path) -> dict[str, Any]:
     """The pipeline and the bare network in turns, without the first round, in which all starts."""
     import oneof
-    from oneof.streaming import predict_file
+    from oneof.app.streaming import predict_file
 
     model = oneof.load(model_folder)
     turns = Turns(model.net_[0].eval())
@@ -113,8 +113,8 @@ def take_turns(model_folder: Path, table: Path) -> dict[str, Any]:
 def reader_alone(model_folder: Path, table: Path) -> dict[str, float]:
     """Rows per second from the file to matrices of features."""
     import oneof
-    from oneof.streaming.predict import model_inputs
-    from oneof.streaming.readers import rows_per_batch, table_batches
+    from oneof.app.streaming.predict import model_inputs
+    from oneof.tables.batches import rows_per_batch, table_batches
 
     model = oneof.load(model_folder)
     rows, began, cpu = 0, time.perf_counter(), time.process_time()
@@ -140,7 +140,16 @@ def stream(model_folder: Path, table: Path, out: Path, threads: int) -> dict[str
     """`oneof predict` as a user calls it: time from start to end, peak memory, processor time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    command = [sys.executable, "-m", "oneof.cli", "predict", str(model_folder), str(table), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "oneof.app.cli",
+        "predict",
+        str(model_folder),
+        str(table),
+        "--out",
+        str(out),
+    ]
     process = subprocess.Popen(command, env=environment(threads))
     peak = 0
     while process.poll() is None:

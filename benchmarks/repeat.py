@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from common import print_json, print_table
-from oneof.bench.jobs import Job
-from oneof.bench.summary import read_folder
-from oneof.bench.trial import run_job
+from oneof.lab.jobs import Job
+from oneof.lab.summary import read_folder
+from oneof.lab.trial import run_job
 
 ROWS = [(data, method) for data in ("lost", "msrcv2") for method in ("proden", "rplg")]
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import oneof
-from oneof.cli import COMMANDS, main
+from oneof.app.cli import COMMANDS, main
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -41,7 +41,7 @@ def oneof_program(capsys):
 
 def start(*arguments, encoding="utf-8"):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
-    command = [sys.executable, "-m", "oneof.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "oneof.app.cli", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding=encoding, env=environment
     )
@@ -209,7 +209,7 @@ def test_predict_complains_about_what_is_missing(fitted, oneof_program, tmp_path
 def test_clean_column_and_hyper_parameters(oneof_program, tmp_path):
     table = write_table(tmp_path / "t.csv")
     arguments = ["fit", table, "--candidates", "labels", "--clean", "trusted", "--features", *"abcd"]
-    arguments += ["--method", "rplg", "--set", "alpha=0.25", "meta_gradient=exact", "rollback=False"]
+    arguments += ["--method", "rplg", "--set", "alpha=0.25", "meta_gradient=exact"]
     arguments += ["--epochs", "4", "--device", "cpu", "--out", tmp_path / "m"]
     code, out, _ = oneof_program(*arguments)
     assert code == 0
@@ -376,7 +376,7 @@ def test_ctrl_c_without_a_run_folder(oneof_program, monkeypatch):
     def stop(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("oneof.commands.methods.Methods.run", stop)
+    monkeypatch.setattr("oneof.app.commands.methods.Methods.run", stop)
     assert oneof_program("methods") == (130, "", "\noneof: stopped\n")
 
 
@@ -400,7 +400,7 @@ def test_demo_writes_table_and_picture(oneof_program, tmp_path):
 
 
 def test_labels_of_lines_do_not_cover_each_other():
-    from oneof.commands.demo import spaced
+    from oneof.app.commands.demo import spaced
 
     placed = spaced({"a": 80.0, "b": 80.5, "c": 20.0, "d": 81.0}, gap=5.0)
     heights = sorted(place for _, place in placed.values())

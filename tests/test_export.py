@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-import oneof.export
-from oneof.export import ExportError, export_onnx
+import oneof.classifier.export
+from oneof.classifier.export import ExportError, export_onnx
 from tests.persist.folders import MASK, X, fitted
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `export` is not installed")
@@ -62,8 +62,8 @@ def test_an_own_network_for_images(tmp_path):
 
 def test_a_file_that_disagrees_is_not_kept(tmp_path, monkeypatch):
     model = fitted(net="linear")
-    right = oneof.export.WholeModel.forward
-    monkeypatch.setattr(oneof.export.WholeModel, "forward", lambda self, x: right(self, x + 0.01))
+    right = oneof.classifier.export.WholeModel.forward
+    monkeypatch.setattr(oneof.classifier.export.WholeModel, "forward", lambda self, x: right(self, x + 0.01))
     with pytest.raises(ExportError, match=r"differ by .* at most 1e-05 is accepted"):
         export_onnx(model, tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,15 @@ from sklearn.exceptions import DataConversionWarning
 
 from oneof import CandidateError, Candidates
 from oneof.candidates.sets import NoInformationWarning
-from oneof.inputs import as_candidates, class_array, holds_sets, is_pair, known, label_columns, mask_over
+from oneof.classifier.inputs import (
+    as_candidates,
+    class_array,
+    holds_sets,
+    is_pair,
+    known,
+    label_columns,
+    mask_over,
+)
 
 NAMES = ["ant", "bee", "cow"]
 MASK = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1]], dtype=bool)

@@ -1,4 +1,4 @@
-"""Imports point one way: what users have, then data, then methods, then training, then the faces."""
+"""The rooms stand in a line: imports point to the left, and rooms of one step do not know one another."""
 
 import ast
 import subprocess
@@ -9,28 +9,21 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "oneof"
 
-# a package may import its own line and everything in earlier lines
-LAYERS = [
+LINE = [
     {"candidates"},
-    {"data", "nets", "views", "optimisers", "parallel"},
+    {"tables"},
+    {"datasets", "nets", "views"},
     {"methods"},
     {"training"},
-    {"scoring", "inputs", "generator", "tables", "importing", "review", "tracking"},
-    {"prediction"},
-    {"estimator", "theory"},
-    {"model_card", "export", "streaming"},
-    {"persist"},
-    {"fit_report"},
-    {"fitting"},
-    {"bench"},
-    {"commands"},
-    {"cli"},
+    {"classifier"},
+    {"lab"},
+    {"app"},
 ]
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+STEP = {room: step for step, rooms in enumerate(LINE) for room in rooms}
 
 
 def imported(path: Path) -> set[str]:
-    """Sub-packages of oneof that a file imports, at its top or inside its functions."""
+    """Rooms that a file imports from, at its top or inside its functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         modules = []
@@ -40,20 +33,26 @@ def imported(path: Path) -> set[str]:
                 modules = [f"oneof.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
-        found |= {m.split(".")[1] for m in modules if m.startswith("oneof.") and m.split(".")[1] in RANK}
+        found |= {m.split(".")[1] for m in modules if m.startswith("oneof.") and m.split(".")[1] in STEP}
     return found
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_point_one_way(path):
-    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if own == "__init__":
-        return
-    assert own in RANK, f"{own} has no layer: add it to LAYERS"
-    # saving is a method of the estimator and a module of its own; it is imported where it is used
-    allowed = {"persist"} if own == "estimator" else set()
-    wrong = sorted(name for name in imported(path) - allowed if RANK[name] > RANK[own])
+def test_there_are_ten_rooms_and_nothing_beside_them():
+    there = {path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py") and path.name[0] != "_"}
+    assert there == set(STEP)
+    assert len(there) == 10
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*/*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_to_the_left(path):
+    own = path.relative_to(SOURCE).parts[0]
+    wrong = sorted(room for room in imported(path) - {own} if STEP[room] >= STEP[own])
     assert not wrong, f"{own} may not import {wrong}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_file_is_too_long_to_read_in_one_go(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 350
 
 
 def run(code: str) -> str:
@@ -78,10 +77,15 @@ def test_training_needs_neither_tyro_nor_rich():
 def test_the_core_imports_no_extra():
     code = (
         "import sys\n"
-        "extras = 'matplotlib polars pandas PIL ray optuna fastapi uvicorn tensorboard wandb onnx'.split()\n"
+        "extras = 'matplotlib polars pandas PIL ray starlette uvicorn tensorboard onnx pooch'.split()\n"
         "for name in extras: sys.modules[name] = None\n"
-        "import oneof.estimator, oneof.persist, oneof.training, oneof.data, oneof.cli\n"
-        "import oneof.streaming, oneof.export, oneof.model_card\n"
+        "import oneof.classifier.estimator, oneof.classifier.persist, oneof.classifier.export\n"
+        "import oneof.training, oneof.datasets, oneof.app.cli, oneof.app.streaming, oneof.lab.run\n"
         "print('fine')"
     )
+    assert run(code).strip() == "fine"
+
+
+def test_candidates_know_neither_torch_nor_files():
+    code = "import sys; sys.modules['torch'] = None; import oneof.candidates; print('fine')"
     assert run(code).strip() == "fine"

@@ -6,7 +6,7 @@ import pytest
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
-from oneof.cli import main
+from oneof.app.cli import main
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from oneof import Candidates, PartialLabelClassifier
-from oneof.scoring import accuracy, approximated_accuracy, covering_rate
+from oneof.classifier.scoring import accuracy, approximated_accuracy, covering_rate
 from tests.test_inputs import problem
 
 SCORERS = [accuracy, covering_rate, approximated_accuracy]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneof import CandidateError
-from oneof.data.errors import DataError
-from oneof.tables import cell_labels, read_table, write_csv
+from oneof.tables.errors import DataError
+from oneof.tables.table import cell_labels, read_table, write_csv
 
 HEADER = "length,width,labels"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from records import lookup
 
-from oneof.bench.tables import method_title, title
-from oneof.commands.methods import state_per_row
+from oneof.app.commands.methods import state_per_row
+from oneof.lab.tables import method_title, title
 from oneof.methods import MethodInfo
 
 PLACES = (
@@ -129,7 +129,7 @@ def hyper_parameters(method: Any) -> list[str]:
         *head,
         *rows,
         "",
-        "The lab and `oneof.bench.tune` search those with a range; pass others by `method_params`.",
+        "The lab and `oneof.lab.tune` search those with a range; pass others by `method_params`.",
     ]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from oneof.bench.tables import method_title, title
+from oneof.lab.tables import method_title, title
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,9 @@ __version__ = "0.1.0"
 _HOME = {
     "CandidateError": "oneof.candidates",
     "Candidates": "oneof.candidates",
-    "PartialLabelClassifier": "oneof.estimator",
+    "PartialLabelClassifier": "oneof.classifier.estimator",
     "list_methods": "oneof.methods",
-    "load": "oneof.persist",
+    "load": "oneof.classifier.persist",
     "train": "oneof.training",
 }
 
@@ -27,9 +27,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from oneof.candidates import CandidateError, Candidates
-    from oneof.estimator import PartialLabelClassifier
+    from oneof.classifier.estimator import PartialLabelClassifier
+    from oneof.classifier.persist import load
     from oneof.methods import list_methods
-    from oneof.persist import load
     from oneof.training import train
 
 

@@ -1,7 +1,7 @@
 import os
 
-from oneof.commands.bench import Bench
-from oneof.commands.report import Report
+from oneof.app.commands.bench import Bench
+from oneof.app.commands.report import Report
 from tests.bench.toy import write_mat
 
 

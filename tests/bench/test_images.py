@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from oneof import generator
-from oneof.bench import datasets, trial
-from oneof.bench import plan as planning
-from oneof.bench.jobs import Job
-from oneof.bench.lab import run_lab
-from oneof.bench.plan import Plan
-from oneof.bench.protocol import NET_OF_IMAGES, Protocol
-from oneof.bench.protocols import PROTOCOLS, SHORT_RECIPE, plain
-from oneof.bench.records import Records
-from oneof.bench.runners.base import Place
-from oneof.bench.summary import read_folder
-from oneof.bench.trial import divide, run_job
-from oneof.data import DataSet, MissingDataError, load
+from oneof.datasets import DataSet, MissingDataError, load
+from oneof.lab import datasets, generator, trial
+from oneof.lab import plan as planning
+from oneof.lab.jobs import Job
+from oneof.lab.plan import Plan
+from oneof.lab.protocol import NET_OF_IMAGES, Protocol
+from oneof.lab.protocols import PROTOCOLS, SHORT_RECIPE, plain
+from oneof.lab.records import Records
+from oneof.lab.run import run_lab
+from oneof.lab.runners.base import Place
+from oneof.lab.summary import read_folder
+from oneof.lab.trial import divide, run_job
 from oneof.training import Run
 from oneof.views import ImageViews
 from tests.bench.toy import Inline

@@ -5,10 +5,10 @@ import sys
 import pytest
 
 import oneof
-from oneof.bench import jobs as jobs_module
-from oneof.bench.errors import LabError
-from oneof.bench.jobs import Job
-from oneof.bench.records import Lock, Records, pack, read
+from oneof.lab import jobs as jobs_module
+from oneof.lab.errors import LabError
+from oneof.lab.jobs import Job
+from oneof.lab.records import Lock, Records, pack, read
 
 
 def record(name, status="ok", **more):
@@ -68,7 +68,7 @@ def test_a_torn_line_loses_only_itself(tmp_path, cut):
 def test_one_lab_at_a_time(tmp_path):
     with Lock(tmp_path):
         code = (
-            "import sys; from pathlib import Path; from oneof.bench.records import Lock\n"
+            "import sys; from pathlib import Path; from oneof.lab.records import Lock\n"
             "Lock(Path(sys.argv[1])).__enter__()"
         )
         other = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from oneof.bench.records import Records, read
+from oneof.lab.records import Records, read
 from tests.bench.test_lab import run, without_times
 from tests.bench.toy import toy_protocol, write_mat
 
@@ -18,8 +18,8 @@ SCRIPT = """
 import signal
 import sys
 from pathlib import Path
-from oneof.bench.lab import run_lab
-from oneof.bench.runners.local import LocalRunner
+from oneof.lab.run import run_lab
+from oneof.lab.runners.local import LocalRunner
 from tests.bench.test_kill import the_protocol
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from oneof.bench import datasets, lab
-from oneof.bench.errors import LabError
-from oneof.bench.jobs import Job
-from oneof.bench.lab import run_lab
-from oneof.bench.protocol import Entry
-from oneof.bench.protocols import PROTOCOLS, plain
-from oneof.bench.records import Records
-from oneof.bench.report import tried
-from oneof.bench.runners.local import LocalRunner, default_workers, free_memory
-from oneof.bench.search import Search
-from oneof.bench.summary import read_folder
+from oneof.lab import datasets, lab
+from oneof.lab.errors import LabError
+from oneof.lab.jobs import Job
+from oneof.lab.protocol import Entry
+from oneof.lab.protocols import PROTOCOLS, plain
+from oneof.lab.records import Records
+from oneof.lab.report import tried
+from oneof.lab.run import run_lab
+from oneof.lab.runners.local import LocalRunner, default_workers, free_memory
+from oneof.lab.search import Search
+from oneof.lab.summary import read_folder
 from tests.bench.toy import Inline, toy_protocol, write_mat
 
 TIMES = ("seconds", "train_seconds")
@@ -108,7 +108,7 @@ def test_a_configuration_that_fails_is_not_chosen(data, tmp_path):
 
 
 def test_where_nothing_can_be_trained_there_is_no_report(data, tmp_path):
-    from oneof.bench.search import Search
+    from oneof.lab.search import Search
 
     search = Search(configurations=2, seeds=(1000,), lr=(1e29, 1e30))
     outcome, runner = run(toy_protocol(data, lr=1e30, search=search), tmp_path)
@@ -143,7 +143,7 @@ def test_records_of_another_lab_are_copied(data, tmp_path):
 
 
 def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("oneof.bench.progress.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("oneof.lab.progress.EVERY_SECONDS", 0.0)
     stream = io.StringIO()
     run_lab(toy_protocol(data), tmp_path, Inline(), stream=stream)
     lines = stream.getvalue().splitlines()
@@ -213,7 +213,7 @@ def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatc
         def stop(self):
             return -9
 
-    monkeypatch.setattr("oneof.bench.runners.local.Worker", Dead)
+    monkeypatch.setattr("oneof.lab.runners.local.Worker", Dead)
     with LocalRunner(workers=1) as runner:
         runner.start(Job({"x": 1}))
         records = []
@@ -225,13 +225,13 @@ def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatc
 
 def test_workers_fit_cores_and_memory(monkeypatch):
     assert free_memory() > 2**20
-    monkeypatch.setattr("oneof.bench.runners.local.free_memory", lambda: 1)
+    monkeypatch.setattr("oneof.lab.runners.local.free_memory", lambda: 1)
     assert default_workers() == 1
 
 
 def test_no_second_job_starts_when_memory_is_short(monkeypatch):
     runner = LocalRunner(workers=2)
-    monkeypatch.setattr("oneof.bench.runners.local.free_memory", lambda: 1)
+    monkeypatch.setattr("oneof.lab.runners.local.free_memory", lambda: 1)
 
     class Stub:
         job = None
@@ -274,7 +274,7 @@ def test_the_lab_runs_without_the_packages_of_the_command_line(tmp_path):
     data = write_mat(tmp_path)
     code = (
         "import sys; sys.modules['tyro'] = sys.modules['rich'] = None\n"
-        "from oneof.bench.__main__ import main\n"
+        "from oneof.lab.__main__ import main\n"
         "if __name__ == '__main__': sys.exit(main(sys.argv[1:]))"
     )
     script = tmp_path / "lab.py"

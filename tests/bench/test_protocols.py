@@ -2,15 +2,15 @@ import json
 
 import pytest
 
-from oneof.bench.errors import LabError
-from oneof.bench.overrides import override
-from oneof.bench.paper import TABLES, published
-from oneof.bench.plan import Plan
-from oneof.bench.plots import PLOTS
-from oneof.bench.protocol import Protocol
-from oneof.bench.protocols import ALL_METHODS, NETS, PROTOCOLS, protocol
-from oneof.bench.records import Records
-from oneof.data import names
+from oneof.datasets import names
+from oneof.lab.errors import LabError
+from oneof.lab.overrides import override
+from oneof.lab.paper import TABLES, published
+from oneof.lab.plan import Plan
+from oneof.lab.plots import PLOTS
+from oneof.lab.protocol import Protocol
+from oneof.lab.protocols import ALL_METHODS, NETS, PROTOCOLS, protocol
+from oneof.lab.records import Records
 from oneof.methods import make_method
 from oneof.training import Recipe
 from tests.bench.toy import toy_protocol, write_mat

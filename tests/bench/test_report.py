@@ -3,13 +3,13 @@ import re
 
 import pytest
 
-from oneof.bench.errors import LabError
-from oneof.bench.paper import TABLES as PAPER
-from oneof.bench.protocol import Entry
-from oneof.bench.protocols import FIXED_LENGTH, PROTOCOLS, plain
-from oneof.bench.report import verdict, write_report
-from oneof.bench.summary import read_folder
-from oneof.bench.tables import as_latex, as_markdown, as_text, grid
+from oneof.lab.errors import LabError
+from oneof.lab.paper import TABLES as PAPER
+from oneof.lab.protocol import Entry
+from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, plain
+from oneof.lab.report import verdict, write_report
+from oneof.lab.summary import read_folder
+from oneof.lab.tables import as_latex, as_markdown, as_text, grid
 from tests.bench.toy import made_up_folder, toy_protocol, write_mat
 
 SCORES = {"rplg": 0.80, "proden": 0.75, "cc": 0.80001, "oracle": 0.95}

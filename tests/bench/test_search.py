@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from oneof.bench.search import SEARCHED, Search, configurations, searched, value_in, winner
-from oneof.bench.tune import suggest
+from oneof.lab.search import SEARCHED, Search, configurations, searched, value_in, winner
+from oneof.lab.tune import suggest
 from oneof.methods import list_methods, make_method
 
 DEFAULT = {"lr": 0.05, "weight_decay": 1e-3, "scaling": "global"}

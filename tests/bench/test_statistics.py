@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oneof.bench.statistics import compare, critical_difference, ranks
+from oneof.lab.statistics import compare, critical_difference, ranks
 
 
 def by_split(values):

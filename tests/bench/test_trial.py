@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from oneof.bench.datasets import _drawn, prepare
-from oneof.bench.jobs import Job
-from oneof.bench.plan import Plan
-from oneof.bench.records import Records
-from oneof.bench.trial import divide, label_free, run_job, run_trial
-from oneof.data import load, split_80_10_10
+from oneof.datasets import load, split_80_10_10
+from oneof.lab.jobs import Job
+from oneof.lab.plan import Plan
+from oneof.lab.prepared import _drawn, prepare
+from oneof.lab.records import Records
+from oneof.lab.trial import divide, label_free, run_job, run_trial
 from tests.bench.toy import toy_protocol, write_mat
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.io import savemat
 
-from oneof.bench.jobs import Job
-from oneof.bench.plan import Plan
-from oneof.bench.protocol import PAPER_RECIPE, Protocol
-from oneof.bench.protocols import plain
-from oneof.bench.records import Record, Records
-from oneof.bench.search import Search
-from oneof.bench.trial import run_job
+from oneof.lab.jobs import Job
+from oneof.lab.plan import Plan
+from oneof.lab.protocol import PAPER_RECIPE, Protocol
+from oneof.lab.protocols import plain
+from oneof.lab.records import Record, Records
+from oneof.lab.search import Search
+from oneof.lab.trial import run_job
 
 
 def write_mat(folder: Path, n: int = 120) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from oneof.app.review import ReviewData, rank_rows
 from oneof.candidates import Candidates
-from oneof.review import ReviewData, rank_rows
 from tests.review.made import review_data
 from tests.review.serving import Serving
 

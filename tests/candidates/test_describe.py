@@ -4,12 +4,12 @@ import sys
 import numpy as np
 import pytest
 
+from oneof.app.commands.candidates import CandidatesDescribe, CandidatesGenerate
 from oneof.candidates import CandidateError, Candidates
 from oneof.candidates.describe import as_text, co_occurrence, describe, save_heat_map, save_size_chart
 from oneof.candidates.generate import flip_sets
-from oneof.commands.candidates import CandidatesDescribe, CandidatesGenerate
-from oneof.data import DataError
-from oneof.data.candidate_files import load_candidates
+from oneof.datasets import DataError
+from oneof.tables.candidate_files import load_candidates
 from tests.data.official import partial_label_table, write_mat
 
 pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")

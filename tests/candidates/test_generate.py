@@ -313,9 +313,9 @@ def test_errors(make, words):
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_the_stored_cifar10_sets_come_out_of_their_q(seed):
-    from oneof.data import load
-    from oneof.data.candidate_files import ready_made_q, ready_made_sets
-    from oneof.data.registry import entry
+    from oneof.datasets import load
+    from oneof.datasets.ready_made import ready_made_q, ready_made_sets
+    from oneof.datasets.registry import entry
 
     if entry("cifar10").present() is None:
         pytest.skip("cifar10 is not in the data folder")

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from oneof import generator as generator_net
+from oneof.app.commands.candidates import CandidatesGenerate
 from oneof.candidates.generate import instance_sets
-from oneof.commands.candidates import CandidatesGenerate
-from oneof.data import DataError, DataSet, load
-from oneof.generator import GENERATORS, beliefs
+from oneof.datasets import DataError, DataSet, load
+from oneof.lab import generator as generator_net
+from oneof.lab.generator import GENERATORS, beliefs
 
 pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")
 
@@ -59,7 +59,7 @@ def test_a_generator_of_other_labels_is_not_used(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_the_nets_of_the_image_sets_take_bytes(tmp_path, name):
-    from oneof.data.registry import entry
+    from oneof.datasets.registry import entry
 
     known = entry(name)
     rng = np.random.default_rng(0)

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from oneof.candidates import CandidateError
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.importers import (
+from oneof.datasets import DataError
+from oneof.tables.candidate_files import load_annotations, load_candidates, save_annotations, save_candidates
+from oneof.tables.importers import (
     CellError,
     dawid_skene,
     from_answers,
@@ -15,13 +17,6 @@ from oneof.candidates.importers import (
     majority,
     not_named,
     share,
-)
-from oneof.data import DataError
-from oneof.data.candidate_files import (
-    load_annotations,
-    load_candidates,
-    save_annotations,
-    save_candidates,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")

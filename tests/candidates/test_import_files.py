@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.cli import main
-from oneof.data import DataError
-from oneof.data.candidate_files import load_annotations
-from oneof.importing.files import FORMATS, import_file
-from oneof.importing.options import ImportOptions
+from oneof.app.cli import main
+from oneof.datasets import DataError
+from oneof.tables.candidate_files import load_annotations
+from oneof.tables.importers.files import FORMATS, import_file
+from oneof.tables.importers.options import ImportOptions
 from tests.data.official import partial_label_table, write_mat
 
 pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")
@@ -435,7 +435,7 @@ def test_cifar10n_has_the_stated_figures(tmp_path):
     ],
 )
 def test_count_matrices_have_the_stated_figures(tmp_path, name, options, data_set, mean, inside):
-    from oneof.data import MissingDataError, load
+    from oneof.datasets import MissingDataError, load
 
     made = read(crowd_file(name), "counts", **options)
     assert figures(made)[0] == mean

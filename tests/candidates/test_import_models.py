@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneof.candidates import CandidateError
-from oneof.candidates.importers import (
+from oneof.tables.importers import (
     CellError,
     Taxonomy,
     from_complementary,

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from oneof.bench.errors import LabError
-from oneof.bench.lab import run_lab
-from oneof.bench.records import Records, read
-from oneof.bench.runners.ray import RayRunner
+from oneof.lab.errors import LabError
+from oneof.lab.records import Records, read
+from oneof.lab.run import run_lab
+from oneof.lab.runners.ray import RayRunner
 from tests.bench.test_lab import run, without_times
 from tests.bench.toy import toy_protocol, write_mat
 

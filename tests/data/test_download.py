@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from oneof.data import DataError, catalogue, load
-from oneof.data.download import download_file, fetch
-from oneof.data.registry import Download
+from oneof.datasets import DataError, catalogue, load
+from oneof.datasets.download import download_file, fetch
+from oneof.datasets.registry import Download
 from tests.data.official import cifar_images, write_idx_set
 
 CONTENT = np.random.default_rng(0).bytes(300_000)

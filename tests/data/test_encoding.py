@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.data.encoding import TableEncoder
-from oneof.data.errors import DataError
-from oneof.tables import read_table
+from oneof.tables.encoding import TableEncoder
+from oneof.tables.errors import DataError
+from oneof.tables.table import read_table
 
 N = 30
 

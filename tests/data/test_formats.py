@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from oneof.data import load
-from oneof.data.formats import (
+from oneof.datasets import load
+from oneof.datasets.formats import (
     read_cifar_binary,
     read_cifar_python,
     read_idx,
@@ -17,7 +17,7 @@ from oneof.data.formats import (
     read_mat,
     read_tiny_imagenet,
 )
-from oneof.data.formats.tiny_imagenet import class_names
+from oneof.datasets.formats.tiny_imagenet import class_names
 from tests.data.official import (
     cifar_images,
     idx_bytes,

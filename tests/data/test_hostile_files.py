@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from oneof.data import DataError, load
-from oneof.data.archives import unpack
-from oneof.data.formats import (
+from oneof.datasets import DataError, load
+from oneof.datasets.archives import unpack
+from oneof.datasets.formats import (
     read_cifar_binary,
     read_cifar_python,
     read_idx,

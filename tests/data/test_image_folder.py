@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from oneof.data.errors import DataError
-from oneof.data.images import find_images, read_folder
+from oneof.tables.errors import DataError
+from oneof.tables.image_folder import find_images, read_folder
 
 
 def paint(path, colour, size=(8, 6)):

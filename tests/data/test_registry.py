@@ -4,11 +4,12 @@ import re
 import numpy as np
 import pytest
 
-from oneof.commands.data import DataCheck, DataFetch, DataInfo, DataList
-from oneof.data import DataError, MissingDataError, data_folder, load, names
-from oneof.data.candidate_files import candidates_of, load_candidates, save_candidates
-from oneof.data.check import check
-from oneof.data.registry import entry
+from oneof.app.commands.data import DataCheck, DataFetch, DataInfo, DataList
+from oneof.datasets import DataError, MissingDataError, data_folder, load, names
+from oneof.datasets.check import check
+from oneof.datasets.ready_made import candidates_of
+from oneof.datasets.registry import entry
+from oneof.tables.candidate_files import load_candidates, save_candidates
 from tests.data.official import partial_label_table, write_idx_set, write_mat
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from oneof.data import DataError, Scaling
-from oneof.data.scaling import KINDS
+from oneof.datasets import DataError, Scaling
+from oneof.datasets.scaling import KINDS
 
 tables = arrays(
     np.float64,

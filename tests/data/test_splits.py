@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.data import DataError, Split, hold_out, k_fold, split_80_10_10
+from oneof.datasets import DataError, Split, hold_out, k_fold, split_80_10_10
 
 labels_of_rows = st.lists(st.integers(-1, 6), min_size=3, max_size=120)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oneof.app.fit_page import Checked, FitOutcome, fit_facts
+from oneof.app.fit_page.facts import confused_pairs
+from oneof.app.fit_page.intervals import Share, calibration_error, reliability, wilson
 from oneof.candidates import Candidates
-from oneof.fit_report import Checked, FitOutcome, fit_facts
-from oneof.fit_report.facts import confused_pairs
-from oneof.fit_report.intervals import Share, calibration_error, reliability, wilson
 
 
 def outcome(n=40, c=4, seed=0, checked=True, **more):

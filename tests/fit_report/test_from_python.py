@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from oneof import PartialLabelClassifier
-from oneof.fit_report import write_model_report
+from oneof.app.fit_page import write_model_report
 from tests.test_inputs import problem
 
 

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from oneof.fit_report import fit_facts, write_fit_report
-from oneof.fit_report.figures import confidence_histogram, count_ticks, curve, nice_top, size_bars
-from oneof.fit_report.page import draw, render
-from oneof.fit_report.words import summary
-from oneof.review.ranking import Doubt
+from oneof.app.fit_page import fit_facts, write_fit_report
+from oneof.app.fit_page.figures import confidence_histogram, count_ticks, curve, nice_top, size_bars
+from oneof.app.fit_page.page import draw, render
+from oneof.app.fit_page.words import summary
+from oneof.app.review.ranking import Doubt
 from tests.fit_report.test_facts import outcome
 
 EVIL = "<script>alert('x')</script>"

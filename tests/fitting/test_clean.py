@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oneof.app.fit.clean import CleanLabels, clean_inputs, read_all_clean, read_clean
+from oneof.app.fit.division import divide
+from oneof.app.fit.training_data import TrainingData
 from oneof.candidates import Candidates
-from oneof.data.errors import DataError
-from oneof.fitting.clean import CleanLabels, clean_inputs, read_all_clean, read_clean
-from oneof.fitting.division import divide
-from oneof.fitting.training_data import TrainingData
-from oneof.tables import Table, read_table
+from oneof.tables.errors import DataError
+from oneof.tables.table import Table, read_table
 
 SETS = [["cat", "dog"], ["dog"], ["bird", "cat"], ["bird", "dog"]]
 CLASSES = ["bird", "cat", "dog"]

@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 
 import oneof
+from oneof.app.cli import main
+from oneof.app.review import ReviewData
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations
-from oneof.cli import main
-from oneof.data.candidate_files import save_annotations
-from oneof.review import ReviewData
+from oneof.tables.candidate_files import save_annotations
 from tests.test_inputs import problem
 
 N = 240
@@ -170,7 +170,7 @@ def test_a_budget_is_kept_or_said_to_be_too_small(fit, tmp_path):
 
 
 def test_an_interrupted_fit_with_a_budget_goes_on_with_its_number_of_epochs(fit, tmp_path):
-    from oneof.fitting.interrupted import epochs_of_run
+    from oneof.app.fit.interrupted import epochs_of_run
 
     assert epochs_of_run(tmp_path) is None
     (tmp_path / "config.json").write_text(json.dumps({"recipe": {"epochs": 17}}))

@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 
+from oneof.app.fit.choice import choose_method
+from oneof.app.fit.estimate import Estimate, as_size, as_time, measure, parse_budget, plan_budget
+from oneof.app.fit.timed import TimedClassifier
 from oneof.candidates import Candidates
-from oneof.fitting.choice import choose_method
-from oneof.fitting.estimate import Estimate, as_size, as_time, measure, parse_budget, plan_budget
-from oneof.fitting.timed import TimedClassifier
 from tests.test_inputs import problem
 
 

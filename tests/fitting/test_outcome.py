@@ -6,7 +6,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from oneof.fitting.outcome import thumbnails
+from oneof.app.fit.outcome import thumbnails
 
 
 def test_thumbnails_are_small_pictures_of_the_rows_asked_for():

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from oneof.app.fit.training_data import from_images, from_table
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.data.candidate_files import save_annotations, save_candidates
-from oneof.data.errors import DataError
-from oneof.fitting.training_data import from_images, from_table
+from oneof.tables.candidate_files import save_annotations, save_candidates
+from oneof.tables.errors import DataError
 
 SETS = [["cat", "dog"], ["dog"], ["bird", "cat"], ["bird"]]
 IDS = ("p", "q", "r", "s")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from oneof import Candidates, PartialLabelClassifier, __version__, list_methods, load, train
-from oneof.cli import main
-from oneof.data.candidate_files import load_annotations, load_candidates, save_annotations, save_candidates
+from oneof.app.cli import main
+from oneof.app.review.decisions import Decisions, trusted_labels
+from oneof.app.review.folder import ReviewData
 from oneof.methods import Method, make_method
 from oneof.nets import build_net
-from oneof.review.decisions import Decisions, trusted_labels
-from oneof.review.folder import ReviewData
+from oneof.tables.candidate_files import load_annotations, load_candidates, save_annotations, save_candidates
 from oneof.training import CleanRows, Recipe, Run
 from oneof.views import ImageViews
 

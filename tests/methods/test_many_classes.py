@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from oneof.methods.rplg.many_classes import CandidateBranches, CandidateOpinions, listed, takes_full_form
 
 from oneof.candidates import Candidates
 from oneof.methods import make_method
-from oneof.methods.rplg.many_classes import CandidateBranches, CandidateOpinions, listed, takes_full_form
 from oneof.methods.rplg.rplg import mix, through_mix
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, train

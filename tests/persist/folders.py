@@ -3,7 +3,7 @@
 import json
 
 from oneof import PartialLabelClassifier
-from oneof.persist.folder import LISTED, MANIFEST, digest
+from oneof.classifier.persist.folder import LISTED, MANIFEST, digest
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import oneof
-from oneof.persist import ModelError
-from oneof.persist.folder import MANIFEST, parse
-from oneof.persist.weights import check_header
+from oneof.classifier.persist import ModelError
+from oneof.classifier.persist.folder import MANIFEST, parse
+from oneof.classifier.persist.weights import check_header
 from tests.persist.folders import TENSORS, fitted, rewrite, sign
 
 

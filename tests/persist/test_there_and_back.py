@@ -15,8 +15,8 @@ from torch import nn
 
 import oneof
 from oneof import Candidates
-from oneof.data.encoding import TableEncoder
-from oneof.persist import ModelError
+from oneof.classifier.persist import ModelError
+from oneof.tables.encoding import TableEncoder
 from tests.persist.folders import FILES, MASK, X, Y, fitted, rewrite
 
 
@@ -155,7 +155,7 @@ def test_a_failure_leaves_what_was_there(folder, monkeypatch):
         if len(calls) == 2:
             raise OSError("no space left on device")
 
-    monkeypatch.setattr("oneof.persist.writing.save_file", disk_full)
+    monkeypatch.setattr("oneof.classifier.persist.writing.save_file", disk_full)
     with pytest.raises(OSError, match="no space"):
         fitted("average").save(folder)
     assert len(calls) == 2
@@ -237,7 +237,7 @@ def test_killed_while_renaming_no_mixture_is_believed(folder, monkeypatch, kille
             raise KeyboardInterrupt
         replace(source, target)
 
-    monkeypatch.setattr("oneof.persist.writing.os.replace", kill)
+    monkeypatch.setattr("oneof.classifier.persist.writing.os.replace", kill)
     with pytest.raises(KeyboardInterrupt):
         other.save(folder)
     monkeypatch.undo()

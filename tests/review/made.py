@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from oneof.app.review import ReviewData
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Answers
-from oneof.review import ReviewData
 
 CLASSES = ("ant", "bee", "cow", "<b>dog</b>")
 

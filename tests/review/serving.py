@@ -10,7 +10,7 @@ class Serving:
     """A running server; `url` is what it printed."""
 
     def __init__(self, folder, *options):
-        command = [sys.executable, "-m", "oneof.cli", "review", str(folder), "--no-browser", *options]
+        command = [sys.executable, "-m", "oneof.app.cli", "review", str(folder), "--no-browser", *options]
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from oneof.cli import main
+from oneof.app.cli import main
 from tests.review.made import review_data
 from tests.review.serving import Serving
 
@@ -112,7 +112,7 @@ def test_a_port_in_use_is_named(run_folder, capsys):
 def test_a_missing_extra_is_named(run_folder):
     code = (
         "import sys; sys.modules['fastapi'] = None\n"
-        f"from oneof.cli import main; main(['review', {str(run_folder)!r}, '--no-browser'])"
+        f"from oneof.app.cli import main; main(['review', {str(run_folder)!r}, '--no-browser'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1

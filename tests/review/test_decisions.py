@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.review import ReviewError
-from oneof.review.decisions import Decisions, Event, trusted_labels
+from oneof.app.review import ReviewError
+from oneof.app.review.decisions import Decisions, Event, trusted_labels
 from tests.review.made import CLASSES, review_data
 
 DATA = review_data(6)

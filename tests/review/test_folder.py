@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oneof.app.review import ReviewData, ReviewError
 from oneof.candidates import Candidates
-from oneof.review import ReviewData, ReviewError
 from tests.review.made import CLASSES, review_data
 
 

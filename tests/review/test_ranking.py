@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oneof.app.review import ReviewData, rank_rows
+from oneof.app.review.ranking import Signs
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Answers
-from oneof.review import ReviewData, rank_rows
-from oneof.review.ranking import Signs
 from tests.review.made import CLASSES, review_data
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from fastapi.testclient import TestClient
 
-from oneof.review.server import make_app
+from oneof.app.review.server import make_app
 from tests.review.made import CLASSES, review_data
 
 TOKEN, PORT = "s3cret-token", 4321
@@ -107,7 +107,7 @@ def test_a_full_disk_is_not_a_saved_decision(client, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("oneof.review.decisions.os.fsync", full)
+    monkeypatch.setattr("oneof.app.review.decisions.os.fsync", full)
     reply = client.post("/api/decisions", json={"row": 1, "action": "decide", "label": 1})
     assert reply.status_code == 503
     assert "No space left" in reply.json()["detail"]
@@ -289,7 +289,7 @@ def test_images_come_by_row_number_and_only_from_their_folder(pictured):
 
 
 def test_the_recorded_folder_survives_saving(tmp_path, pictured):
-    from oneof.review import ReviewData
+    from oneof.app.review import ReviewData
 
     folder = tmp_path / "pictures"
     images = [str(folder / "a.png"), str(tmp_path / "secret.png")]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.scoring import risk_coverage
+from oneof.classifier.scoring import risk_coverage
 
 
 def by_hand(confidences, wrong):

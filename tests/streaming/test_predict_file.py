@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof import Candidates, PartialLabelClassifier
-from oneof.data.encoding import TableEncoder
-from oneof.data.errors import DataError
-from oneof.streaming import Wishes, predict_file
-from oneof.tables import read_table
+from oneof.app.streaming import Wishes, predict_file
+from oneof.tables.encoding import TableEncoder
+from oneof.tables.errors import DataError
+from oneof.tables.table import read_table
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -63,7 +63,7 @@ def test_parquet_to_parquet(model, table, tmp_path_factory, batch):
 
 
 def test_many_parts_are_joined_in_order(model, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("oneof.streaming.writers.PART_BYTES", 100)
+    monkeypatch.setattr("oneof.tables.writers.PART_BYTES", 100)
     predict_file(model, table, tmp_path / "p.parquet", Wishes(batch=7))
     assert pl.read_parquet(tmp_path / "p.parquet")["row"].to_list() == list(range(90))
     assert os.listdir(tmp_path) == ["p.parquet"]

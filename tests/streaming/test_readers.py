@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.data.errors import DataError
-from oneof.streaming import table_batches
-from oneof.streaming.ahead import read_ahead
-from oneof.streaming.readers import rows_per_batch, stacked
-from oneof.tables import read_table
+from oneof.app.streaming import table_batches
+from oneof.app.streaming.ahead import read_ahead
+from oneof.tables.batches import rows_per_batch, stacked
+from oneof.tables.errors import DataError
+from oneof.tables.table import read_table
 
 COLUMNS = {
     "number": [1.5, None, 3.0, 4.0, 5.0],
@@ -150,7 +150,7 @@ def test_whoever_stops_early_stops_the_thread():
 MEMORY = """
 import resource, sys
 import numpy as np, polars as pl
-from oneof.streaming import table_batches
+from oneof.app.streaming import table_batches
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rows = sum(len(table) for _, table in table_batches(sys.argv[1], 8192))
 print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

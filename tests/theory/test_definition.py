@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.theory.disturbing import disturbed, error_bounds, gaps, ranked, reduced_posterior, widest_tau
-from oneof.theory.errors import best_label_wins, random_error, worst_error
-from oneof.theory.posteriors import (
+from oneof.lab.theory.disturbing import disturbed, error_bounds, gaps, ranked, reduced_posterior, widest_tau
+from oneof.lab.theory.errors import best_label_wins, random_error, worst_error
+from oneof.lab.theory.posteriors import (
     POSTERIORS,
     GaussianClasses,
     RandomLogits,

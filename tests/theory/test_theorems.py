@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from oneof.theory.posteriors import POSTERIORS, RandomLogits
-from oneof.theory.reference import REFERENCE, compare
-from oneof.theory.report import Findings, as_markdown, as_values, verdicts
-from oneof.theory.theorems import check_theorems, fit_margin, known_gaps, running_bound
+from oneof.lab.theory.posteriors import POSTERIORS, RandomLogits
+from oneof.lab.theory.reference import REFERENCE, compare
+from oneof.lab.theory.report import Findings, as_markdown, as_values, verdicts
+from oneof.lab.theory.theorems import check_theorems, fit_margin, known_gaps, running_bound
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from oneof.commands.theory import Theory
-from oneof.theory.posteriors import GaussianClasses
-from oneof.theory.trained import (
+from oneof.app.commands.theory import Theory
+from oneof.lab.theory.posteriors import GaussianClasses
+from oneof.lab.theory.trained import (
     OPINIONS,
     agreement,
     candidate_sets,
@@ -111,7 +111,7 @@ def test_command_draws_the_figure(tmp_path, monkeypatch):
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")
     short = [dataclasses.replace(s, rows=300, clean=30, epochs=1) for s in settings()]
-    monkeypatch.setattr("oneof.theory.trained.settings", lambda: short)
+    monkeypatch.setattr("oneof.lab.theory.trained.settings", lambda: short)
     assert Theory(out=tmp_path, rows=5000, draws=1).run() == 0
     with image.open(tmp_path / "theory.png") as picture:
         assert picture.size[0] > 1000

@@ -9,10 +9,10 @@ import pytest
 from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net
-from oneof.tracking import Several, Tracked, TrackingWarning, make_tracker
-from oneof.tracking.tracker import scalars
-from oneof.tracking.wandb_like import WandbLike
 from oneof.training import Recipe, Run, Silent, train
+from oneof.training.tracking import Several, Tracked, TrackingWarning, make_tracker
+from oneof.training.tracking.tracker import scalars
+from oneof.training.tracking.wandb_like import WandbLike
 
 
 class Noted:

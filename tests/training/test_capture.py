@@ -9,9 +9,9 @@ from torch import nn
 
 from oneof.candidates import Candidates
 from oneof.methods import make_method
+from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.nets import Net
 from oneof.nets.fast import with_fast_features
-from oneof.optimisers import like_parameters, make_optimiser
 from oneof.training import CleanRows, Recipe, Run, RunError, capture, train
 from oneof.training.capture import WARM_UP, CapturedStep
 from oneof.training.checkpoint import load_tree, save_tree

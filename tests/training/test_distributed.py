@@ -12,8 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof import parallel
-from oneof.methods import list_methods
+from oneof.methods import list_methods, parallel
 from oneof.training import Run
 from oneof.training.checkpoint import load_tree, tree_from_bytes, tree_to_bytes
 from oneof.training.distributed import Shards

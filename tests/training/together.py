@@ -11,8 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import Dataset
 
-from oneof import parallel
-from oneof.methods import list_methods, make_method
+from oneof.methods import list_methods, make_method, parallel
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
 from oneof.training.checkpoint import save_tree

@@ -130,7 +130,7 @@ class Method:
     changes from step to step outside of tensors, except those that `stage` names."""
     shardable: ClassVar[bool] = False
     """Whether several processes can train it, each on its own rows: the loss is a mean over rows that do not
-    look at one another, and whatever the method moves itself it moves by averages (`oneof.parallel`)."""
+    look at one another, and whatever the method moves itself it moves by averages (`oneof.methods.parallel`)."""
 
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load, save, save_file
 from torch import Tensor
 
-from oneof.data.files import replacing, write_text
+from oneof.tables.files import replacing, write_text
 
 
 def write_json(path: Path, value: Any) -> None:

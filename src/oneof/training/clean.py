@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.data.splits import hold_out
+from oneof.datasets.splits import hold_out
 
 
 @dataclass(frozen=True)

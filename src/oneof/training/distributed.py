@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from oneof import parallel
+from oneof.methods import parallel
 from oneof.methods.base import Method, State
 from oneof.nets import Net
 from oneof.training.checkpoint import tree_from_bytes, tree_to_bytes

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 import oneof
-from oneof import parallel
 from oneof.candidates import Candidates
+from oneof.methods import parallel
 from oneof.methods.base import Batch, CleanBatch, Method, Restart, State, StepInfo, Task
 from oneof.methods.losses import set_loss
+from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
-from oneof.optimisers import like_parameters, make_optimiser
 from oneof.training.capture import CapturedStep
 from oneof.training.checkpoint import generator_states, restore_generators
 from oneof.training.clean import CleanRows

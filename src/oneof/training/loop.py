@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from oneof import parallel
 from oneof.candidates import Candidates
+from oneof.methods import parallel
 from oneof.methods.base import Method
 from oneof.training.clean import CleanRows
 from oneof.training.distributed import start
@@ -40,7 +40,7 @@ def train(
 ) -> Trained:
     """Train a net with a method on rows that carry candidate labels.
 
-    Inside `oneof.parallel.join` several processes share the training: all call this with the same
+    Inside `oneof.methods.parallel.join` several processes share the training: all call this with the same
     arguments, and all get the same result. The first alone writes and shows progress.
 
     Parameters

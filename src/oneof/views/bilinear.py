@@ -60,7 +60,9 @@ def recoloured(pixels: Tensor, draws: Tensor) -> Tensor:
     solarized, which, strength = (draws[:, i, None, None, None] for i in range(3))
     plain = torch.ones_like(strength)
     factors = [
-        torch.where((solarized >= SOLARIZED) & ((which * 3).long() == i), low + (high - low) * strength, plain)
+        torch.where(
+            (solarized >= SOLARIZED) & ((which * 3).long() == i), low + (high - low) * strength, plain
+        )
         for i, (low, high) in enumerate(COLOURS)
     ]
     brightness, contrast, saturation = factors

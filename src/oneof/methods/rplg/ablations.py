@@ -13,6 +13,7 @@ from oneof.methods.rplg.meta_gradient import LookAhead, virtual_step
 from oneof.methods.rplg.reduction import trust
 from oneof.methods.rplg.rplg import Rplg, RplgNm
 
+
 @register("rplg-no-rollback", year=2025, venue="NeurIPS", forwards=3, backwards=2)
 @dataclass(frozen=True)
 class RplgNoRollback(Rplg):

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from oneof.methods.parallel import average_
 from oneof.methods.targets import grouped_softmax, uniform
-from oneof.parallel import average_
 
 WHOLE_CLASSES = 200
 """Up to so many labels branches are always whole: every data set of the paper but one."""

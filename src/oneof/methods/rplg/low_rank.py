@@ -17,9 +17,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from oneof.methods.parallel import average_
 from oneof.methods.rplg.branches import Rates, halfway, sgd_
 from oneof.methods.targets import grouped_softmax, uniform
-from oneof.parallel import average_
 
 
 class CandidateOpinions:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from oneof.methods.base import State, StepInfo, Task
-from oneof.optimisers import make_optimiser
-from oneof.parallel import averaged
+from oneof.methods.optimisers import make_optimiser
+from oneof.methods.parallel import averaged
 
 
 def add_meta_learner(state: State, task: Task, n_inputs: int, hidden: int, lr: float, decay: float) -> None:

@@ -105,7 +105,9 @@ class Holders:
         count = self.counts[truth]
         place = self.first[truth] + (draw * count).long().clamp(max=(count - 1).clamp(min=0))
         if not len(self.rows):
-            return torch.zeros_like(self.candidates[:1]).expand(len(truth), -1).scatter(1, truth[:, None], True)
+            return (
+                torch.zeros_like(self.candidates[:1]).expand(len(truth), -1).scatter(1, truth[:, None], True)
+            )
         sets = self.candidates[self.rows[place.clamp(max=len(self.rows) - 1)]]
         alone = torch.zeros_like(sets).scatter(1, truth[:, None], True)
         return torch.where((count > 0)[:, None], sets, alone)

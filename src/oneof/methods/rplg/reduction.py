@@ -12,7 +12,6 @@ from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper
 from oneof.methods.rplg.branches import Opinions, Rates, make_branches
 from oneof.methods.targets import candidate_softmax, uniform
 
-
 FLOOR = 1e-4
 """Of 1 − mu: no branch is ever ruled out."""
 
@@ -58,7 +57,9 @@ class Reduction(Method):
         state.branches.learn(z, u, rates, also)
         return u
 
-    def target(self, state: State, batch: Batch, logits: Tensor, mu: Tensor, w: Tensor, u: Opinions) -> Tensor:
+    def target(
+        self, state: State, batch: Batch, logits: Tensor, mu: Tensor, w: Tensor, u: Opinions
+    ) -> Tensor:
         """q (7), stored with all that it comes from; mu of the next visit is this pass's opinion (8)."""
         v = u.mix(w)  # (9)
         q = self.alpha * mu + (1 - self.alpha) * v  # (7)

@@ -1,0 +1,1 @@
+"""What a person runs: fit, report, review page, streaming prediction, the command line."""

@@ -1,0 +1,198 @@
+"""`oneof candidates`: make candidate sets from true labels, and look at candidate sets."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tyro.conf import Positional
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oneof.candidates import Candidates
+    from oneof.datasets import DataSet
+
+
+@dataclass
+class CandidatesGenerate:
+    """Make candidate sets for a data set with known labels.
+
+    The instance rule needs a network trained on the true labels. It is trained once, kept in the data
+    folder and used again; ready-made matrices there are used where rate and seed agree.
+    """
+
+    dataset: Positional[str]
+    """Name of a data set (`oneof data list`) or path of a .mat file."""
+    rule: Literal["instance", "uniform", "flips", "class"] = "instance"
+    """instance: by a network's doubts (VALEN); uniform: every set equally likely (USS); flips: every wrong
+    label with the same probability (FPS); class: by a matrix."""
+    rate: float | None = None
+    """For flips the probability of a flip; for instance and similarity r of min(1, r K q), default 4/K."""
+    seed: int = 0
+    """Seed of the draw."""
+    matrix: Path | None = None
+    """For the class rule: file (.npy or .csv) of the K x K flip probabilities."""
+    similarity: Path | None = None
+    """For the class rule, instead of the matrix: file of the K x K class similarities."""
+    forbid_singletons: bool = False
+    """At least two candidates in every row."""
+    forbid_full_sets: bool = False
+    """At least one class outside every set (always so for the uniform rule)."""
+    out: Path | None = None
+    """Write the sets to this .npz file."""
+    json: bool = False
+    """Print the facts as JSON."""
+    epochs: int | None = None
+    """Epochs of the generator network, where it has to be trained; default: the data set's recipe."""
+    device: str = "auto"
+    """Device of the generator network."""
+
+    def run(self) -> int:
+        from oneof.candidates.describe import as_text, describe
+        from oneof.datasets import load
+        from oneof.tables.candidate_files import save_candidates
+
+        data = load(self.dataset)
+        with _told_in_the_facts():
+            candidates, q, generator = self._made(data)
+        facts: dict[str, Any] = {"data_set": data.name, "provenance": dict(candidates.provenance)}
+        facts |= {"generator": generator} if generator else {}
+        facts |= describe(candidates, q)
+        if self.json:
+            print(json.dumps(facts, indent=1))
+        else:
+            print(f"{data.name}, rule {self.rule}, {_provenance(candidates)}")
+            if generator:
+                print(_accuracies(generator))
+            print(as_text(facts))
+        if self.out is not None:
+            save_candidates(candidates, self.out)
+            if not self.json:
+                print(f"written to {self.out}")
+        return 0
+
+    def _made(self, data: DataSet) -> tuple[Candidates, np.ndarray | None, dict[str, Any]]:
+        """The sets, the generator's beliefs and what is known about the generator."""
+        from oneof.candidates.generate import class_sets, flip_sets, instance_sets, uniform_sets
+        from oneof.datasets.ready_made import ready_made_q, ready_made_sets
+        from oneof.tables.errors import DataError
+
+        self._check(DataError)
+        y, k = data.y_train, len(data.classes)
+        bounds = {"forbid_singletons": self.forbid_singletons, "forbid_full_sets": self.forbid_full_sets}
+        if self.rule == "uniform":
+            bounds["forbid_full_sets"] = True
+            return uniform_sets(y, k, self.seed, classes=data.classes, **bounds), None, {}
+        if self.rule == "flips":
+            assert self.rate is not None
+            return flip_sets(y, k, self.rate, self.seed, classes=data.classes, **bounds), None, {}
+        rate = 4 / k if self.rate is None else self.rate
+        if self.rule == "class":
+            matrix = self._flip_matrix(rate)
+            return class_sets(y, matrix, self.seed, classes=data.classes, **bounds), None, {}
+        if not any(bounds.values()):
+            ready = ready_made_sets(data.name, rate, self.seed, y, data.classes)
+            if ready is not None:
+                stored = ready_made_q(data.name, len(y), k)
+                q, facts = (None, {}) if stored is None else (stored.q, stored.facts)
+                return ready, q, facts.get("generator", {})
+        from oneof.lab.generator import beliefs
+        from oneof.training import default_progress
+
+        made = beliefs(data, epochs=self.epochs, device=self.device, progress=default_progress())
+        sets = instance_sets(y, rate, self.seed, q=made.q, classes=data.classes, **bounds)
+        return sets, made.q, made.facts.get("generator", {})
+
+    def _check(self, error: type[Exception]) -> None:
+        if self.rule == "flips" and self.rate is None:
+            raise error("--rule flips needs --rate, the probability with which a wrong label is added.")
+        if self.rule == "class" and (self.matrix is None) == (self.similarity is None):
+            raise error("--rule class needs either --matrix or --similarity, a K x K file (.npy or .csv).")
+        if self.rule != "class" and (self.matrix or self.similarity):
+            raise error(f"--matrix and --similarity belong to --rule class, not to --rule {self.rule}.")
+        if self.rate is not None and (self.rule == "uniform" or self.matrix is not None):
+            raise error("--rate has no meaning for --rule uniform and for a given --matrix; leave it out.")
+
+    def _flip_matrix(self, rate: float) -> np.ndarray:
+        from oneof.candidates.generate import similarity_flips
+
+        if self.similarity is not None:
+            return similarity_flips(_read_matrix(self.similarity), rate)
+        assert self.matrix is not None
+        return _read_matrix(self.matrix)
+
+
+@dataclass
+class CandidatesDescribe:
+    """Show sizes, confused classes and rows without information; draw them as PNG."""
+
+    source: Positional[str]
+    """Name of a data set that has candidate sets, a .mat file, or an .npz file of `candidates generate`."""
+    to: Path = Path()
+    """Folder for the two pictures, NAME-sizes.png and NAME-together.png."""
+    plots: bool = True
+    """Whether to draw the pictures (needs matplotlib, the extra `report`)."""
+    json: bool = False
+    """Print the facts as JSON."""
+
+    def run(self) -> int:
+        from oneof.candidates.describe import as_text, describe, save_heat_map, save_size_chart
+        from oneof.datasets.ready_made import candidates_of
+
+        with _told_in_the_facts():
+            candidates = candidates_of(self.source)
+        facts = describe(candidates)
+        print(json.dumps(facts, indent=1) if self.json else as_text(facts))
+        if self.plots:
+            name = Path(self.source).stem
+            sizes = save_size_chart(candidates, self.to / f"{name}-sizes.png")
+            heat = save_heat_map(candidates, self.to / f"{name}-together.png")
+            if not self.json:
+                print(f"pictures: {sizes}, {heat}")
+        return 0
+
+
+@contextmanager
+def _told_in_the_facts() -> Iterator[None]:
+    """Rows without information are counted in what the commands print; no warning besides."""
+    from oneof.candidates import NoInformationWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoInformationWarning)
+        yield
+
+
+def _read_matrix(path: Path) -> np.ndarray:
+    import numpy as np
+
+    from oneof.tables.errors import DataError
+
+    if not path.is_file():
+        raise DataError(f"{path}: no such file.")
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.loadtxt(path, delimiter=",", ndmin=2)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(
+            f"{path}: not a matrix of numbers ({error}); give .npy, or .csv without header."
+        ) from None
+
+
+def _provenance(candidates: Candidates) -> str:
+    shown = ("rate", "seed", "file", "hash")
+    return ", ".join(f"{key} {candidates.provenance[key]}" for key in shown if key in candidates.provenance)
+
+
+def _accuracies(generator: dict[str, Any]) -> str:
+    parts = [f"generator {generator.get('network', 'unknown')}"]
+    for part in ("train", "test"):
+        value = generator.get(f"{part}_accuracy")
+        parts += [f"{part} accuracy {value:.2%}"] if value is not None else []
+    return ", ".join(parts)

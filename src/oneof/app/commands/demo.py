@@ -1,0 +1,216 @@
+"""`oneof demo`: the whole library in one minute, without a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+METHODS = ("rplg", "rplg-nm", "proden", "average", "oracle")
+LINES: dict[str, dict[str, Any]] = {
+    "rplg": {"color": "#0072B2", "linestyle": "-"},
+    "rplg-nm": {"color": "#56B4E9", "linestyle": "--"},
+    "proden": {"color": "#D55E00", "linestyle": "-."},
+    "average": {"color": "#999999", "linestyle": ":"},
+    "oracle": {"color": "#000000", "linestyle": (0, (1, 1))},
+}
+
+
+@dataclass
+class Demo:
+    """Compare RPLG with its ablation, PRODEN, the average baseline and the oracle on digits.
+
+    The 1,797 digits that ship with scikit-learn get instance-dependent candidate sets: a small
+    network is trained on the true labels, and the labels it confuses a digit with become its wrong
+    candidates (the rule of VALEN, rate 0.4). A tenth of the rows is clean; RPLG's meta-learner
+    learns from it. Every method has the same linear model, rows, order and learning rate.
+    """
+
+    seeds: int = 3
+    """Repetitions, each with its own split, candidate sets and initial weights."""
+    epochs: int = 40
+    """Passes over the rows."""
+    net: Literal["linear", "mlp"] = "linear"
+    """The classifier: linear as in the paper's tables, or an MLP with two hidden layers."""
+    rate: float = 0.4
+    """How ambiguous the sets are."""
+    out: Path = Path("demo")
+    """Folder for the table and the picture."""
+
+    def run(self) -> int:
+        import numpy as np
+        from rich.table import Table
+
+        from oneof.app.commands.show import show
+        from oneof.tables.files import write_text
+
+        if self.seeds < 1:
+            raise ValueError(f"--seeds {self.seeds}: give a number of at least 1.")
+        history: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in METHODS}
+        for seed in range(self.seeds):
+            problem = digits_problem(seed, self.rate)
+            if seed == 0:
+                print(f"digits: {problem.candidates.describe()}; {len(problem.clean)} clean rows", flush=True)
+            for name in METHODS:
+                history[name].append(self._train(name, problem, seed))
+
+        several = self.seeds > 1
+        spread = f"mean ± std of {self.seeds} seeds in %" if several else "one seed, in %"
+        table = Table(title=f"digits, {self.net} model, {spread}", title_justify="left")
+        for heading in ("method", "test accuracy", "training pseudo-labels"):
+            table.add_column(heading, justify="left" if heading == "method" else "right")
+        lines = ["method,test_mean,test_std,pseudo_label_mean,pseudo_label_std"]
+        for name in METHODS:
+            cells, values = [], []
+            for key in ("test", "pseudo_labels"):
+                last = np.array([100 * rows[-1][key] for rows in history[name]])
+                mean, std = last.mean(), last.std(ddof=1) if several else 0.0
+                cells.append(f"{mean:.1f} ± {std:.1f}" if several else f"{mean:.1f}")
+                values += [f"{mean:.3f}", f"{std:.3f}" if several else ""]
+            table.add_row(name, *cells)
+            lines.append(",".join([name, *values]))
+        show(table)
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_text(self.out / "table.csv", "\n".join(lines) + "\n")
+        print(f"table:   {self.out / 'table.csv'}")
+        print(f"picture: {self._plot(history)}")
+        return 0
+
+    def _train(self, name: str, problem: Any, seed: int) -> list[dict[str, Any]]:
+        from oneof.methods import make_method
+        from oneof.nets import build_net
+        from oneof.training import Recipe, default_progress, train
+
+        trained = train(
+            make_method(name),
+            lambda: build_net(self.net, problem.x.shape[1], problem.candidates.n_classes),
+            problem.x,
+            problem.candidates,
+            recipe=Recipe(epochs=self.epochs, seed=seed, device="cpu"),
+            clean=problem.clean,
+            test=problem.test,
+            progress=default_progress(),
+            title=f"{name:<8} digits  seed {seed + 1}/{self.seeds}",
+        )
+        for row in trained.history:
+            for key in ("q_accuracy", "target_accuracy"):
+                if key in row:
+                    row["pseudo_labels"] = row[key]
+        # a method without stored pseudo-labels is asked for its opinion at the end
+        right = trained.pseudo_labels.argmax(axis=1) == problem.candidates.truth
+        trained.history[-1]["pseudo_labels"] = float(right.mean())
+        return trained.history
+
+    def _plot(self, history: dict[str, list[list[dict[str, Any]]]]) -> str:
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            return "needs matplotlib: pip install 'oneof[report]'"
+        import numpy as np
+
+        from oneof.tables.files import replacing
+
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        axes = figure.subplots(1, 2, sharex=True, sharey=True)
+        panels = {
+            "test": "test accuracy in %",
+            "pseudo_labels": "accuracy of the training pseudo-labels in %",
+        }
+        for axis, (key, title) in zip(axes, panels.items()):
+            ends = {}
+            for name, runs in history.items():
+                curves = 100 * np.array([[row.get(key, np.nan) for row in rows] for rows in runs])
+                epochs, style = np.arange(1, self.epochs + 1), LINES[name]
+                axis.plot(epochs, curves.mean(axis=0), linewidth=2, **style)
+                axis.plot(epochs, curves.T, color=style["color"], linewidth=0.6, alpha=0.4)
+                ends[name] = float(curves[:, -1].mean())
+                if np.isnan(curves[0, 0]):  # known at the end only
+                    axis.plot(self.epochs, ends[name], "o", color=style["color"], markersize=5, clip_on=False)
+            for name, (value, place) in spaced(ends, gap=5.0).items():
+                text = f"{name}  {value:.1f}"
+                where = (1.02, place)
+                axis.annotate(
+                    text, where, xycoords=axis.get_yaxis_transform(), va="center", color=LINES[name]["color"]
+                )
+            axis.set_title(title, fontsize=10, loc="left")
+            axis.set_xlabel("epoch")
+            axis.set_xlim(1, max(2, self.epochs))
+            axis.set_ylim(0, 104)
+            axis.tick_params(labelleft=True)
+            axis.grid(alpha=0.3)
+            axis.spines[["top", "right"]].set_visible(False)
+        axes[1].text(
+            0.98,
+            0.04,
+            "thick: mean, thin: single seeds\ndot: known at the end only",
+            transform=axes[1].transAxes,
+            ha="right",
+            fontsize=8,
+            color="#666666",
+        )
+        figure.suptitle(
+            f"digits with instance-dependent candidate sets (rate {self.rate:g}), {self.net} model",
+            fontsize=11,
+        )
+        path = self.out / "learning_curves.png"
+        with replacing(path) as beside:
+            figure.savefig(beside, dpi=150)
+        return (
+            f"{path} (thick lines: mean, thin lines: the {self.seeds} seeds)" if self.seeds > 1 else str(path)
+        )
+
+
+def spaced(ends: dict[str, float], gap: float) -> dict[str, tuple[float, float]]:
+    """Values with the height their label is written at: the values, moved apart where they are close."""
+    order = sorted(ends, key=lambda name: ends[name])
+    places = [ends[name] for name in order]
+    for _ in range(100):
+        for i in range(len(places) - 1):
+            overlap = gap - (places[i + 1] - places[i])
+            if overlap > 0:
+                places[i], places[i + 1] = places[i] - overlap / 2, places[i + 1] + overlap / 2
+    return {name: (ends[name], place) for name, place in zip(order, places)}
+
+
+@dataclass
+class Problem:
+    """One repetition: training rows with candidates, clean rows, test rows."""
+
+    x: Any
+    candidates: Any
+    clean: Any
+    test: Any
+
+
+def digits_problem(seed: int, rate: float) -> Problem:
+    """Digits, split 80/10/10, with candidate sets from a small network's confusions."""
+    import numpy as np
+    import torch
+    from sklearn.datasets import load_digits
+
+    from oneof.candidates import Candidates
+    from oneof.candidates.generate import instance_sets
+    from oneof.datasets import split_80_10_10
+    from oneof.methods.baselines import Oracle
+    from oneof.nets import mlp
+    from oneof.training import CleanRows, Recipe, train
+
+    x, y = load_digits(return_X_y=True)
+    x = (x / 16).astype(np.float32)
+    split = split_80_10_10(len(x), seed, labels=y)
+    truth = y[split.train]
+    generator = train(
+        Oracle(),
+        lambda: mlp(64, 10, hidden=(32,)),
+        x[split.train],
+        Candidates.from_labels(truth, classes=range(10)),
+        recipe=Recipe(epochs=10, seed=seed, device="cpu"),
+    ).state.net
+    with torch.no_grad():
+        log_probabilities = generator(torch.from_numpy(x[split.train])).log_softmax(dim=-1).numpy()
+    return Problem(
+        x[split.train],
+        instance_sets(truth, rate, seed, log_probabilities=log_probabilities),
+        CleanRows(x[split.validation], np.eye(10, dtype=bool)[y[split.validation]]),
+        (x[split.test], y[split.test]),
+    )

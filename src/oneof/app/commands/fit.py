@@ -1,0 +1,282 @@
+"""`oneof fit`: from ambiguous rows to a model, a report and a list of rows to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oneof.app.fit.choice import Choice
+    from oneof.app.fit.division import Division
+    from oneof.app.fit.timed import TimedClassifier
+    from oneof.app.fit.training_data import TrainingData
+    from oneof.app.fit_page import Checked
+
+SHOWN_NAMES = 8
+
+
+@dataclass
+class Fit:
+    """Learn a classifier from rows that carry candidate labels.
+
+    Rows come as a table (CSV, TSV, Parquet; numbers, texts, missing values), as embeddings (npy, npz) or as
+    a folder of images (--images). Candidates are a column of the table, such as cat|dog or ["cat", "dog"],
+    or a file made by `oneof candidates import`. Writes a folder with the model, labels.csv (for every row the
+    label the model believes in), report.html, and what `oneof review` needs.
+    """
+
+    candidates: Annotated[str, arg(metavar="COLUMN|FILE")]
+    """Column with the candidate labels (in an npz file: a mask, with an optional array "classes"), or a file
+    of candidates."""
+    table: Annotated[Positional[Path | None], arg(metavar="TABLE")] = None
+    """CSV, TSV, Parquet, npz or npy file."""
+    images: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder of images in place of a table; ids of the candidates are the names of the files inside it."""
+    image_size: int = 32
+    """Images are brought to so many pixels, both ways."""
+    out: Annotated[Path, arg(metavar="FOLDER")] = Path("model")
+    """Folder for the model; one that is there already is replaced."""
+    id: Annotated[str | None, arg(metavar="COLUMN")] = None
+    """Column that names the rows: candidates and clean labels in other files are matched by it."""
+    clean: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="COLUMN|FILE")] = ()
+    """Trusted labels: a column (empty where unknown), a file with id (or row) and label, the decisions.jsonl
+    of `oneof review`, or a table of further rows with a column "label". May be given several times; the
+    later one counts."""
+    clean_weight: float | None = None
+    """Weight of cross-entropy on the clean rows in the loss; default: 1 with --method auto, else 0."""
+    check_share: float = 0.2
+    """Part of the clean rows that nothing is learned from, for an honest accuracy in the report; none are
+    kept aside where they would be fewer than 20."""
+    features: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
+    """Feature columns; default: all others that can be used."""
+    ignore: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
+    """Columns to leave out."""
+    method: str = "auto"
+    """How to learn; `oneof methods` lists them. auto: the best in our records for this kind of data."""
+    set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
+    """Hyper-parameters of the method; `oneof methods NAME` lists them."""
+    net: str = "auto"
+    """The network: mlp or linear for tables; lenet, resnet18 and others for images. auto: mlp or resnet18."""
+    scaling: Literal["standard", "global", "minmax", "none"] = "standard"
+    """How features are scaled."""
+    epochs: int = 100
+    """Passes over the rows."""
+    budget: Annotated[str | None, arg(metavar="TIME")] = None
+    """Time for everything, such as 30s, 10m or 2h: chooses the number of epochs, at most --epochs."""
+    lr: float = 1e-2
+    """Learning rate."""
+    weight_decay: float = 0.0
+    """Weight decay."""
+    seed: int = 0
+    """Seed of everything random."""
+    device: str = "auto"
+    """Where to train; auto is the GPU where there is one."""
+    resume: bool = True
+    """Keep checkpoints in the model folder and continue from them after an interruption."""
+    report: bool = True
+    """Write report.html."""
+    track: Literal["tensorboard", "wandb", "trackio"] | None = None
+    """Send every epoch's numbers to a tracker too (extras track-tensorboard, track-wandb, track-trackio)."""
+
+    def run(self) -> int:
+        import time
+
+        began = time.perf_counter()  # a budget pays for the imports too
+        import shutil
+
+        import numpy as np
+
+        from oneof.app.fit.choice import choose_method
+        from oneof.app.fit.clean import read_all_clean
+        from oneof.app.fit.division import divide, further_inputs
+        from oneof.app.fit.estimate import parse_budget
+        from oneof.app.fit.outcome import Fitted, check_model
+
+        budget = None if self.budget is None else parse_budget(self.budget)
+        data = self._read()
+        print(f"{data.source}: {data.candidates.describe()}")
+        clean = read_all_clean(self.clean, data, self.id)
+        net = self.net if self.net != "auto" else "mlp" if data.pixels is None else "resnet18"
+        n_clean = 0 if clean is None else len(clean)
+        choice = choose_method(self.method, self.clean_weight, n_clean, data.candidates, net)
+        model = self._model(choice, net)
+        division = divide(data, clean, self._learns(model, len(data)), self.check_share, self.seed)
+        taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
+        x, encoder = data.inputs(division.encoder_rows, self.features, taken)
+        names = np.array(data.candidates.classes, dtype=object)
+        further = further_inputs(division, encoder)
+        for line in self._about(data, encoder, clean, division):
+            print(line)
+        print(choice.reason, flush=True)
+
+        rows, argument = division.rows, division.clean_argument(names, further)
+        sets = data.candidates.take(rows)
+        self._claim_folder()
+        epochs = self._plan(model, x[rows], sets, argument, budget, began)
+        if self.track is not None:
+            from oneof.training.tracking import make_tracker
+
+            model.tracker = make_tracker(self.track, self.out)
+        try:
+            model.fit(x[rows], sets, clean=argument)
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(
+                f"{stop}\n  The same command goes on there." if str(stop) else ""
+            ) from None
+        if len(model.history_) < epochs:
+            print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
+        fitted = Fitted(data, division, model, encoder, x, check_model(model, division, x, further, names))
+        fitted.write(self.out)
+        if self.report:
+            fitted.write_report(self.out, choice.reason, time.perf_counter() - began)
+        if self.resume:
+            shutil.rmtree(self.out / "run", ignore_errors=True)  # the model is saved: nothing to continue
+        self._say_how_it_went(model, fitted.checked)
+        return 0
+
+    # ---- before training ----------------------------------------------------------------------
+
+    def _claim_folder(self) -> None:
+        """Make the folder of the model; one that holds other things is left alone."""
+        from oneof.tables.errors import DataError
+
+        if self.out.exists() and not self.out.is_dir():
+            raise DataError(f"{self.out} is a file; --out names a folder for the model.")
+        ours = any((self.out / name).exists() for name in ("model.json", "run"))
+        if self.out.is_dir() and not ours and (self.out / "labels.csv").exists():
+            raise DataError(
+                f"{self.out} holds files that are no model, among them labels.csv, which a model would "
+                "replace.\n  Choose another folder with --out."
+            )
+        self.out.mkdir(parents=True, exist_ok=True)
+
+    def _read(self) -> TrainingData:
+        from oneof.app.fit.training_data import from_images, from_table
+        from oneof.tables.errors import DataError
+
+        if (self.table is None) == (self.images is None):
+            raise DataError(
+                "give the rows as a TABLE or as a folder of images (--images FOLDER)"
+                + (", not both." if self.table else ".")
+            )
+        if self.images is not None:
+            return from_images(self.images, self.candidates, self.image_size)
+        assert self.table is not None
+        data = from_table(self.table, self.candidates, self.id)
+        return data.with_pixels() if self._wants_images() else data
+
+    def _wants_images(self) -> bool:
+        from oneof.nets import IMAGE_NETS
+
+        return self.images is not None or self.net in IMAGE_NETS
+
+    def _model(self, choice: Choice, net: str) -> TimedClassifier:
+        from oneof.app.fit.timed import TimedClassifier
+
+        return TimedClassifier(
+            choice.method,
+            method_params=self._method_params(),
+            net=net,
+            scaling=self.scaling,
+            epochs=self.epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            clean_weight=choice.clean_weight,
+            random_state=self.seed,
+            device=self.device,
+            run=self.out / "run" if self.resume else None,
+            verbose=True,
+        )
+
+    def _learns(self, model: TimedClassifier, n_rows: int) -> bool:
+        """Whether clean rows have a part in training."""
+        from oneof.classifier.estimator import learns_from_clean
+        from oneof.methods import make_method
+
+        model._check_settings()
+        return learns_from_clean(make_method(model.method, model.method_params), model._recipe(), n_rows)
+
+    def _about(self, data: TrainingData, encoder: Any, clean: Any, division: Division) -> list[str]:
+        lines = [*data.notes, *([] if clean is None else clean.notes)]
+        if encoder is None:
+            assert data.pixels is not None
+            lines.append(f"images of {' x '.join(map(str, data.pixels.shape[1:]))}")
+        else:
+            names = encoder.column_names
+            more = f", … {names[-1]}" if len(names) > SHOWN_NAMES else ""
+            lines.append(f"{encoder.describe()}: {', '.join(names[:SHOWN_NAMES])}{more}")
+            lines += [f'left out: column "{name}" {why}' for name, why in encoder.left_out.items()]
+        if clean is not None:
+            lines.append(division.sentence())
+        return lines
+
+    def _plan(
+        self, model: TimedClassifier, x: np.ndarray, sets: Any, clean: Any, budget: float | None, began: float
+    ) -> int:
+        """Say what training will take, and fit it into the budget. Returns the number of epochs."""
+        import time
+
+        from oneof.app.fit.estimate import measure, plan_budget
+        from oneof.app.fit.interrupted import epochs_of_run
+
+        run = self.out / "run"
+        if self.resume and run.exists():
+            print(f"continues the training in {run}", flush=True)
+            if budget is not None:
+                model.set_params(epochs=epochs_of_run(run) or self.epochs)
+                model.max_seconds = budget
+            return model.epochs
+        estimate = measure(model, x, sets, clean)
+        print(estimate.describe(self.epochs), flush=True)
+        if budget is not None:
+            plan = plan_budget(estimate, budget, self.epochs, time.perf_counter() - began)
+            model.set_params(epochs=plan.epochs)
+            model.max_seconds = plan.max_seconds
+            print(plan.note, flush=True)
+        return model.epochs
+
+    def _method_params(self) -> dict[str, Any]:
+        import json
+
+        params = {}
+        for setting in self.set:
+            name, equals, text = setting.partition("=")
+            if not equals:
+                raise ValueError(f"--set {setting}: write it as name=value, such as alpha=0.3.")
+            try:
+                params[name] = json.loads(text)
+            except ValueError:
+                params[name] = {"None": None, "True": True, "False": False}.get(text, text)
+        if params and self.method == "auto":
+            raise ValueError(
+                f"--set {' '.join(self.set)}: hyper-parameters belong to a method; name it with --method."
+            )
+        return params
+
+    # ---- after training -----------------------------------------------------------------------
+
+    def _say_how_it_went(self, model: TimedClassifier, checked: Checked | None) -> None:
+        from oneof.app.fit_page.intervals import Share
+
+        print(
+            f"{model.method_.info.name}: {len(model.history_)} epochs, loss {model.history_[-1]['loss']:.3f}"
+        )
+        if checked is not None:
+            right = checked.probabilities.argmax(axis=1) == checked.columns
+            print(f"accuracy on rows that nothing was learned from: {Share(int(right.sum()), len(right))}")
+        elif model.n_clean_ and model.clean_source_ == "given":
+            print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
+        elif model.n_clean_:
+            print(f"clean rows: {model.n_clean_} ({model.clean_source_}) taken out of the training rows")
+        lines = {"model": self.out, "labels": self.out / "labels.csv"}
+        if self.report:
+            lines["report"] = self.out / "report.html"
+        for name, path in lines.items():
+            print(f"{name + ':':8} {path}")
+        what = "TABLE" if self.images is None else "FOLDER"
+        print(f"next:    oneof review {self.out}, oneof predict {self.out} {what}")

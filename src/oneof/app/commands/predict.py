@@ -1,0 +1,87 @@
+"""`oneof predict`: apply a saved model to a table."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+
+@dataclass
+class Predict:
+    """Predict the class of every row of a table with a model saved by `oneof fit`.
+
+    The table needs the feature columns the model was trained on, in any order; others are ignored. Parquet
+    and text files are worked on in batches and may be larger than the memory.
+    """
+
+    model: Annotated[Positional[Path], arg(metavar="MODEL")]
+    """Folder of the model."""
+    table: Annotated[Positional[Path], arg(metavar="TABLE")]
+    """CSV, TSV, Parquet, npz or npy file, or a folder of images where the model was trained on one."""
+    out: Annotated[Path, arg(metavar="FILE")] = Path("predictions.csv")
+    """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file."""
+    probabilities: bool = True
+    """Write the probability of every class."""
+    coverage: float | None = None
+    """Also write the set of classes that remain possible; 0.9: it holds the right one in 90 % of the rows."""
+    score: Literal["probability", "adaptive"] = "probability"
+    """How these sets are made: small on average, or larger where the model is unsure."""
+    reject_below: Annotated[float | None, arg(metavar="PROBABILITY")] = None
+    """No label for rows whose most probable class is less probable than this."""
+    allowed: Annotated[tuple[str, ...], arg(metavar="CLASS ...")] = ()
+    """The only classes that can be right; default: all."""
+    keep: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
+    """Columns of the table to copy, such as ids."""
+    batch: int | None = None
+    """Rows worked on at once; default: as many as fit into 32 MB."""
+    device: str | None = None
+    """Where to compute; default: what the model was trained with."""
+
+    def run(self) -> int:
+        from oneof.app.streaming import Wishes, predict_file
+        from oneof.classifier.persist import load
+
+        if self.batch is not None and self.batch < 1:
+            raise ValueError(f"--batch is {self.batch}; give a number of rows, at least 1.")
+        model = load(self.model)
+        if self.device is not None:
+            model.device = self.device
+        wishes = Wishes(
+            coverage=self.coverage,
+            score=self.score,
+            allowed=self.allowed,
+            reject_below=self.reject_below,
+            probabilities=self.probabilities,
+            keep=self.keep,
+            batch=self.batch,
+        )
+        done = predict_file(model, self.table, self.out, wishes, Progress() if sys.stderr.isatty() else None)
+        facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
+        if self.reject_below is not None:
+            facts.append(f"{done.rejected} rows without a label")
+        if self.coverage is not None:
+            facts.append(f"{done.set_size:.2f} classes per set")
+        print(f"{', '.join(facts)}: {self.out}")
+        if done.seconds > 10:  # worth a thought about what took the time
+            share = done.waited / done.seconds
+            rate = done.rows / done.seconds
+            print(f"{rate:.0f} rows per second, {share:.0%} of the time waiting for the table")
+        return 0
+
+
+class Progress:
+    """A line on the terminal that is written over, a few times a second."""
+
+    def __init__(self) -> None:
+        self.began = self.last = time.monotonic()
+
+    def __call__(self, rows: int) -> None:
+        now = time.monotonic()
+        if now - self.last > 0.3:
+            self.last = now
+            print(f"\r{rows} rows, {rows / (now - self.began):.0f} per second", end="\r", file=sys.stderr)

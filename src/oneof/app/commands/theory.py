@@ -1,0 +1,91 @@
+"""`oneof theory`: check Definition 1 and Theorems 1 and 2 of RPLG where the posterior is known."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass
+class Theory:
+    """Check the theory of RPLG where the true posterior is known: tables, figure, verdicts.
+
+    Errors of chosen size first (Definition 1, Theorems 1 and 2, compared with reference values), then
+    trained models. Returns 1 if a statement that must hold does not. About a minute on one core.
+    """
+
+    out: Path = Path("theory")
+    """Folder for theory.md (the tables), summary.json and theory.png."""
+    rows: int = 200_000
+    """Posteriors drawn per distribution."""
+    draws: int = 5
+    """Data sets on which models are trained, per distribution; 0 leaves the trainings out."""
+    seed: int = 0
+    """Seed of all draws; with 0 and 200,000 rows the posteriors are those of the reference values."""
+    delta: float = 0.05
+    """Theorem 2 is checked where eta* − eta^b is at least this, so that its constant is finite."""
+    plots: bool = True
+    """Whether to draw the figure (needs matplotlib, the extra `report`)."""
+
+    def run(self) -> int:
+        import json
+        import time
+
+        from oneof.lab.theory.figure import require_matplotlib, save_figure
+        from oneof.lab.theory.posteriors import POSTERIORS
+        from oneof.lab.theory.report import Findings, as_markdown, as_values, verdicts
+        from oneof.lab.theory.theorems import check_theorems
+        from oneof.lab.theory.trained import check_trained, settings
+        from oneof.tables.files import write_text
+
+        self._check()
+        if self.plots:
+            require_matplotlib()
+        began = time.perf_counter()
+        theorems = {}
+        for name, posterior in POSTERIORS.items():
+            _say(f"{name}: {self.rows:,} posteriors, errors of chosen size")
+            theorems[name] = [
+                check
+                for excluded in (1, 2)
+                for check in check_theorems(
+                    posterior, self.rows, self.seed, excluded=excluded, delta=self.delta
+                )
+            ]
+        trained = [check_trained(s, self.draws, self.seed, _say) for s in settings()] if self.draws else []
+        found = Findings(self._command(), time.perf_counter() - began, theorems, trained, self.delta)
+        text = as_markdown(found)
+        print(text)
+        write_text(self.out / "theory.md", text)
+        write_text(self.out / "summary.json", json.dumps(as_values(found), indent=1) + "\n")
+        written = ["theory.md", "summary.json"]
+        if self.plots:
+            written.append(save_figure(found, self.out / "theory.png", self.seed).name)
+        _say(f"written to {self.out}: {', '.join(written)}")
+        failed = [verdict.statement for verdict in verdicts(found) if not verdict.holds]
+        for statement in failed:
+            _say(f"does not hold: {statement}")
+        return 1 if failed else 0
+
+    def _check(self) -> None:
+        if self.rows < 5000:
+            raise ValueError(f"--rows {self.rows}: at least 5000 are needed to fit C and lambda.")
+        if self.draws < 0 or self.seed < 0:
+            raise ValueError(f"--draws {self.draws} --seed {self.seed}: neither can be negative.")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"--delta {self.delta}: give a gap between 0 and 1, such as 0.05.")
+
+    def _command(self) -> str:
+        """The command line that gives these figures again."""
+        default = Theory()
+        given = [
+            f"--{name} {getattr(self, name)}"
+            for name in ("out", "rows", "draws", "seed", "delta")
+            if getattr(self, name) != getattr(default, name)
+        ]
+        return " ".join(["oneof theory", *given, *([] if self.plots else ["--no-plots"])])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

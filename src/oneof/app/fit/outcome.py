@@ -1,0 +1,146 @@
+"""What a fit leaves in its folder besides the model: labels, review data and the report."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.app.fit.division import Division
+from oneof.app.fit.settings import settings_of
+from oneof.app.fit.training_data import TrainingData
+from oneof.app.fit_page import Checked, FitFacts, FitOutcome, write_fit_report
+from oneof.app.review import ReviewData, rank_rows
+from oneof.app.review.ranking import Signs
+from oneof.classifier.estimator import PartialLabelClassifier
+from oneof.tables.encoding import TableEncoder
+from oneof.tables.table import SEPARATOR, write_csv
+
+LISTED = 50
+
+
+def check_model(
+    model: PartialLabelClassifier,
+    division: Division,
+    x: np.ndarray,
+    further: np.ndarray | None,
+    names: np.ndarray,
+) -> Checked | None:
+    """The model on rows that nothing was learned from; its prediction sets go by them too."""
+    if not len(division.aside):
+        return None
+    assert division.clean is not None
+    inputs = (x if further is None else further)[division.aside]
+    columns = division.clean.columns[division.aside]
+    model.calibrate(inputs, names[columns])
+    checked = Checked(model.predict_proba(inputs), columns)
+    right = checked.probabilities.argmax(axis=1) == columns
+    model.checked_ = {"rows": len(right), "accuracy": float(right.mean())}  # for the model card
+    return checked
+
+
+@dataclass
+class Fitted:
+    """A fitted model with the rows it came from."""
+
+    data: TrainingData
+    division: Division
+    model: PartialLabelClassifier
+    encoder: TableEncoder | None
+    x: np.ndarray
+    checked: Checked | None
+
+    @cached_property
+    def transduction(self) -> np.ndarray:
+        """(n, c): what the model made of the rows it got, and the trusted label of those kept aside."""
+        made = np.zeros(self.data.candidates.mask.shape, dtype=np.float32)
+        made[self.division.rows] = self.model.transduction_
+        for row, column in self.division.left_out().items():
+            made[row, column] = 1.0
+        return made
+
+    @cached_property
+    def review(self) -> ReviewData:
+        """What `oneof review` shows."""
+        data = self.data
+        return ReviewData(
+            candidates=data.candidates,
+            probabilities=self.model.predict_proba(self.x).astype(np.float32),
+            transduction=self.transduction,
+            ids=data.ids,
+            answers=data.answers,
+            features=data.shown(self.encoder),
+            images=None if data.image_files is None else [str(path) for path in data.image_files],
+            image_folder=None if data.image_folder is None else str(data.image_folder),
+            trusted=self.division.trusted(len(data)),
+        )
+
+    def write(self, folder: Path) -> None:
+        """The model, `labels.csv` and the review data."""
+        review, model = self.review, self.model
+        model.transduction_ = self.transduction
+        if self.encoder is not None:
+            # last: a model that knows names warns about the arrays it was given so far
+            model.encoder_ = self.encoder
+            model.feature_names_in_ = np.asarray(self.encoder.feature_names, dtype=object)
+        model.save(folder)
+        review.save(folder)
+        self._write_labels(folder / "labels.csv")
+
+    def _write_labels(self, path: Path) -> None:
+        """For every row the label the model believes in and how sure it is."""
+        data, best = self.data, self.transduction.argmax(axis=1)
+        columns: dict[str, Any] = {"row": range(len(best))}
+        if data.ids is not None:
+            columns["id"] = data.ids
+        columns["label"] = [data.candidates.classes[k] for k in best]
+        columns["confidence"] = [f"{p:.4f}" for p in self.transduction.max(axis=1)]
+        columns["candidates"] = [SEPARATOR.join(map(str, names)) for names in data.candidates.sets()]
+        write_csv(path, columns)
+
+    def write_report(self, folder: Path, choice: str, seconds: float) -> FitFacts:
+        """`report.html` in the folder."""
+        data, review = self.data, self.review
+        trusted = np.asarray(review.trusted)
+        doubts = [d for d in rank_rows(review, LISTED) if d.reasons and not trusted[d.row]]
+        outcome = FitOutcome(
+            title=data.source,
+            candidates=data.candidates,
+            probabilities=review.probabilities,
+            transduction=self.transduction,
+            history=self.model.history_,
+            trusted=trusted,
+            checked=self.checked,
+            clean=self.division.sentence(),
+            choice=choice,
+            notes=data.notes,
+            settings=settings_of(self.model, data, self.encoder, self.division, seconds),
+            ids=data.ids,
+            review=doubts,
+            n_doubtful=int(Signs(review).doubtful.sum()),
+            thumbnails=thumbnails(data.pixels, [doubt.row for doubt in doubts]),
+        )
+        return write_fit_report(folder / "report.html", outcome)
+
+
+def thumbnails(pixels: np.ndarray | None, rows: list[int]) -> dict[int, str]:
+    """Small pictures of some rows as data URIs."""
+    if pixels is None or pixels.ndim != 4 or pixels.shape[1] != 3 or pixels.dtype != np.uint8:
+        return {}
+    try:
+        from PIL import Image
+    except ImportError:
+        return {}
+    made = {}
+    for row in rows:
+        image = Image.fromarray(np.ascontiguousarray(pixels[row].transpose(1, 2, 0)))
+        image.thumbnail((96, 96))
+        stream = io.BytesIO()
+        image.save(stream, format="PNG")
+        made[row] = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    return made

@@ -1,0 +1,232 @@
+"""Training rows as people have them: one table, features and a candidate file, a folder of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.app.fit.matching import as_ids, id_column, positions, row_numbers
+from oneof.candidates import Candidates
+from oneof.candidates.annotations import Annotations, Answers
+from oneof.tables.candidate_files import load_annotations
+from oneof.tables.encoding import TableEncoder
+from oneof.tables.errors import DataError
+from oneof.tables.image_folder import find_images, names_inside, read_folder
+from oneof.tables.table import Table, is_empty, read_table
+
+MOST_SHOWN = 8
+LONGEST_SHOWN = 300
+
+
+@dataclass
+class TrainingData:
+    """Rows with candidate sets, before any number is made of them."""
+
+    source: str
+    """The files they come from, for people."""
+    candidates: Candidates
+    table: Table | None = None
+    pixels: np.ndarray | None = None
+    """uint8 (n, channels, height, width), where rows are images."""
+    image_files: tuple[Path, ...] | None = None
+    image_folder: Path | None = None
+    ids: tuple[str, ...] | None = None
+    answers: Answers | None = None
+    taken: list[str] = field(default_factory=list)
+    """Columns of the table that are no features."""
+    notes: list[str] = field(default_factory=list)
+    """What was decided on the way, for people."""
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def name_of(self, row: int) -> Any:
+        return row if self.ids is None else self.ids[row]
+
+    def inputs(
+        self, rows: np.ndarray, features: Sequence[str] = (), taken: Sequence[str] = ()
+    ) -> tuple[np.ndarray, TableEncoder | None]:
+        """What the network sees of every row. A table is encoded as the training `rows` ask for."""
+        if self.pixels is not None:
+            return self.pixels, None
+        assert self.table is not None
+        without = [*self.taken, *(name for name in taken if name not in self.taken)]
+        if not features:
+            labels = [name for name in self.label_columns() if name not in without]
+            without += labels
+            self.notes.extend(
+                f'left out: column "{name}" holds class names; use it with --clean, or with --features'
+                for name in labels
+            )
+        encoder = TableEncoder.fit(self.table.take(rows), features, without)
+        return encoder.transform(self.table), encoder
+
+    def label_columns(self) -> list[str]:
+        """Columns of texts that are all names of classes: an answer, not a feature."""
+        assert self.table is not None
+        classes = {str(name) for name in self.candidates.classes}
+        found = []
+        for name, values in self.table.columns.items():
+            if isinstance(values, list) and all(isinstance(v, str) or is_empty(v) for v in values):
+                texts = {v.strip() for v in values if not is_empty(v)}
+                if texts and texts <= classes and not _numbers(texts):
+                    found.append(name)
+        return found
+
+    def with_pixels(self) -> TrainingData:
+        """The same with the one array of images in its table as what the network sees."""
+        assert self.table is not None
+        found = [name for name, v in self.table.columns.items() if getattr(v, "ndim", 1) == 4]
+        if len(found) != 1:
+            raise DataError(
+                f"{self.source} has {len(found)} arrays of images (rows, channels, height, width); a net for "
+                "images needs one.\n  Use --net mlp for tables and embeddings, or --images FOLDER."
+            )
+        return replace(self, pixels=self.table.columns[found[0]])
+
+    def shown(self, encoder: TableEncoder | None) -> dict[str, list[Any]] | None:
+        """A few columns that help a person to judge a row: texts that are no features first."""
+        if self.table is None or encoder is None:
+            return None
+        words = [name for name, why in encoder.left_out.items() if "text" in why]
+        names = [name for name in [*words, *encoder.column_names] if _single(self.table.columns[name])]
+        return {name: [_short(v) for v in self.table.columns[name]] for name in names[:MOST_SHOWN]} or None
+
+
+def _numbers(texts: set[Any]) -> bool:
+    """Whether these are all numbers: a count that happens to name a class is still a count."""
+    return all(text.replace(".", "", 1).lstrip("-").isdigit() for text in texts)
+
+
+def from_table(path: Path, candidates: str, ids: str | None = None) -> TrainingData:
+    """A table whose candidates are in one of its columns, or in a file made by `oneof candidates import`."""
+    table = read_table(path)
+    if ids is not None:
+        table.column(ids)
+    if candidates in table.columns:
+        names = None if ids is None else as_ids(table.columns[ids], f'column "{ids}" of {path}')
+        taken = [candidates, *([ids] if ids else [])]
+        return TrainingData(str(path), table.candidates(candidates), table, ids=names, taken=taken)
+    file = Path(candidates)
+    if not file.is_file():
+        try:
+            table.column(candidates)
+        except DataError as error:
+            raise DataError(f"{error}\n  Nor is there a file of candidates with that name.") from None
+    return _matched(TrainingData(f"{path} with {file}", _none(), table), _annotations(file), ids, path, file)
+
+
+def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
+    """A folder of images and a candidate file whose ids are the files' names inside the folder."""
+    file = Path(candidates)
+    annotations = _annotations(file)
+    files = find_images(folder)
+    names = names_inside(folder, files)
+    notes = []
+    if annotations.ids is None:
+        if len(annotations) != len(files):
+            raise DataError(
+                f"{folder} has {len(files)} images, {file} has {len(annotations)} candidate sets without ids."
+                "\n  Import the candidates with ids: the names of the files inside the folder."
+            )
+        notes.append(f"{file} has no ids: images are matched by the order of their names")
+    else:
+        place = positions([str(v) for v in annotations.ids], names, str(file), str(folder))
+        if len(place) < len(files):
+            notes.append(f"{len(files) - len(place)} images without candidates are left out")
+        files = tuple(files[i] for i in place)
+    read = read_folder(folder, size, files)
+    return TrainingData(
+        f"{folder} with {file}",
+        annotations.candidates,
+        pixels=read.images,
+        image_files=files,
+        image_folder=folder,
+        ids=read.ids,
+        answers=annotations.answers,
+        notes=notes,
+    )
+
+
+def _matched(data: TrainingData, found: Annotations, ids: str | None, path: Path, file: Path) -> TrainingData:
+    """Rows of a table joined with the candidate sets of a file; sets without a row are an error."""
+    table = data.table
+    assert table is not None
+    notes, names = [], None
+    if found.ids is None:
+        if ids is not None:
+            notes.append(f"{file} has no ids: rows are matched by their order")
+            names = as_ids(table.columns[ids], f'column "{ids}" of {path}')
+        _same_length(table, found, path, file)
+    else:
+        wanted = tuple(str(v) for v in found.ids)
+        ids = ids or id_column(table, wanted, ())
+        numbers = None if ids else row_numbers(wanted, len(table))
+        if ids is not None:
+            names = as_ids(table.columns[ids], f'column "{ids}" of {path}')
+            place = positions(names, wanted, f'column "{ids}" of {path}', str(file))
+            positions(wanted, names, str(file), f'column "{ids}" of {path}')
+            found = found.take(place)
+            notes.append(f'rows are matched by the column "{ids}"')
+        elif numbers is not None:
+            if len(numbers) < len(table):
+                notes.append(f"{len(table) - len(numbers)} rows of {path} without candidates are left out")
+            table, names = table.take(numbers), wanted
+            notes.append("ids are row numbers: rows are matched by them")
+        else:
+            _same_length(table, found, path, file)
+            names = wanted
+            notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
+    return replace(
+        data,
+        table=table,
+        candidates=found.candidates,
+        ids=names,
+        answers=found.answers,
+        taken=[ids] if ids else [],
+        notes=notes,
+    )
+
+
+def _same_length(table: Table, found: Annotations, path: Path, file: Path) -> None:
+    if len(table) != len(found):
+        ids = found.ids
+        example = "" if ids is None else f", such as {ids[0]!r}"
+        raise DataError(
+            f"{path} has {len(table)} rows, {file} has {len(found)} candidate sets{example}.\n"
+            "  Name the column with the ids: --id COLUMN."
+        )
+
+
+def _annotations(file: Path) -> Annotations:
+    if not file.is_file():
+        raise DataError(f"there is no file {file} with candidates.")
+    if file.suffix not in (".npz", ".parquet"):
+        raise DataError(
+            f"{file} is no file of candidates: these end in .npz or .parquet.\n"
+            f"  Make one with `oneof candidates import {file} --out FILE.npz`."
+        )
+    return load_annotations(file)
+
+
+def _none() -> Candidates:
+    return Candidates.from_mask(np.zeros((0, 1), dtype=bool))
+
+
+def _single(values: Any) -> bool:
+    """Whether a column has one value per row: vectors are nothing to read."""
+    first = values[0] if len(values) else None
+    return getattr(values, "ndim", 1) == 1 and not isinstance(first, list | tuple | np.ndarray)
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = str(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"

@@ -1,0 +1,203 @@
+"""The numbers of the report after a fit, each computed from what the fit left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oneof.app.fit_page.intervals import Bin, Share, calibration_error, reliability
+from oneof.candidates import Candidates
+
+KEPT = 0.05
+"""A candidate counts as alive while the model gives it more than this."""
+DECIDED = 0.9
+MOST_PAIRS = 10
+MOST_CLASSES = 30
+
+
+@dataclass
+class Checked:
+    """Rows with a trusted label that nothing was learned from."""
+
+    probabilities: np.ndarray
+    columns: np.ndarray
+    """Column of the trusted label of each row."""
+    source: str = "kept aside"
+
+
+@dataclass
+class FitOutcome:
+    """What the report is made of. Rows are all training rows, in the order of the user's file."""
+
+    title: str
+    candidates: Candidates
+    probabilities: np.ndarray
+    transduction: np.ndarray
+    history: list[dict[str, Any]]
+    trusted: np.ndarray | None = None
+    """Boolean (n,): rows whose label was given; their candidates say nothing about the model."""
+    checked: Checked | None = None
+    clean: str = ""
+    """One sentence: which trusted labels there were and what became of them."""
+    choice: str = ""
+    """One sentence: which method, and why."""
+    notes: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    ids: tuple[Any, ...] | None = None
+    review: list[Any] = field(default_factory=list)
+    """The most doubtful rows, as `oneof.app.review.rank_rows` gives them."""
+    n_doubtful: int | None = None
+    thumbnails: dict[int, str] = field(default_factory=dict)
+    """Small pictures of rows as data URIs."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two classes that are candidates of the same rows, and what became of these rows."""
+
+    a: str
+    b: str
+    rows: int
+    to_a: int
+    to_b: int
+    to_other: int
+    open: int
+    """Rows without a label that has 90 % of the mass."""
+
+
+@dataclass(frozen=True)
+class ClassFacts:
+    """One class: rows that may be it, rows believed to be it, and how often that is right."""
+
+    name: str
+    candidate: int
+    believed: int
+    confidence: float
+    found: Share | None
+    """Of the checked rows of this class, how many are predicted as it."""
+
+
+@dataclass
+class FitFacts:
+    """What the page says, as numbers."""
+
+    rows: int
+    learned: int
+    """Rows without a trusted label: their candidates were learned from."""
+    covering: Share
+    confidence: np.ndarray
+    """(n,): probability of the predicted class."""
+    belief: np.ndarray
+    """Of the ambiguous rows: mass of the label believed in."""
+    sizes_before: dict[int, int]
+    sizes_after: dict[int, int]
+    mean_before: float
+    mean_after: float
+    resolved: Share
+    changed: Share
+    outside: Share
+    pairs: list[Pair]
+    classes: list[ClassFacts]
+    accuracy: Share | None = None
+    bins: list[Bin] = field(default_factory=list)
+    ece: float | None = None
+    mistakes: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+def fit_facts(outcome: FitOutcome) -> FitFacts:
+    """Every number of the page."""
+    candidates, p, q = outcome.candidates, outcome.probabilities, outcome.transduction
+    n = len(candidates)
+    trusted = np.zeros(n, dtype=bool) if outcome.trusted is None else outcome.trusted
+    prediction, label = p.argmax(axis=1), q.argmax(axis=1)
+    inside = candidates.mask[np.arange(n), prediction]
+    learned = ~trusted
+    before = candidates.sizes
+    after = (q > KEPT).sum(axis=1)
+    ambiguous = learned & (before > 1)
+    belief = q.max(axis=1)
+    made = FitFacts(
+        rows=n,
+        learned=int(learned.sum()),
+        covering=_share(inside[learned]),
+        confidence=p.max(axis=1),
+        belief=belief[ambiguous],
+        sizes_before=_counts(before[learned]),
+        sizes_after=_counts(after[learned]),
+        mean_before=float(before[learned].mean()) if learned.any() else 0.0,
+        mean_after=float(after[learned].mean()) if learned.any() else 0.0,
+        resolved=_share(belief[ambiguous] >= DECIDED),
+        changed=_share((prediction != label)[learned]),
+        outside=_share(~inside[learned]),
+        pairs=confused_pairs(candidates, q, ambiguous),
+        classes=[],
+    )
+    if outcome.checked is not None and len(outcome.checked.columns):
+        _against_labels(made, outcome)
+    made.classes = _classes(outcome, label, learned)
+    return made
+
+
+def confused_pairs(candidates: Candidates, q: np.ndarray, rows: np.ndarray) -> list[Pair]:
+    """The pairs of classes that most often stand in one set, and how the model decided between them."""
+    mask, q = candidates.mask[rows], q[rows]
+    if not len(mask):
+        return []
+    counts = mask.astype(np.float32).T @ mask.astype(np.float32)
+    a, b = np.triu_indices(candidates.n_classes, 1)
+    order = np.argsort(-counts[a, b], kind="stable")[:MOST_PAIRS]
+    label, belief = q.argmax(axis=1), q.max(axis=1)
+    made = []
+    for i in order:
+        both = mask[:, a[i]] & mask[:, b[i]]
+        total = int(both.sum())
+        if not total:
+            break
+        to_a, to_b = int((label[both] == a[i]).sum()), int((label[both] == b[i]).sum())
+        names = str(candidates.classes[a[i]]), str(candidates.classes[b[i]])
+        still = int((belief[both] < DECIDED).sum())
+        made.append(Pair(*names, total, to_a, to_b, total - to_a - to_b, still))
+    return made
+
+
+def _against_labels(made: FitFacts, outcome: FitOutcome) -> None:
+    """What only rows with a known label can tell."""
+    assert outcome.checked is not None
+    p, truth = outcome.checked.probabilities, outcome.checked.columns
+    prediction = p.argmax(axis=1)
+    right = prediction == truth
+    made.accuracy = _share(right)
+    made.bins = reliability(p.max(axis=1), right)
+    made.ece = calibration_error(made.bins)
+    wrong, times = np.unique(np.column_stack([truth[~right], prediction[~right]]), axis=0, return_counts=True)
+    names = outcome.candidates.classes
+    for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
+        made.mistakes.append((str(names[wrong[i, 0]]), str(names[wrong[i, 1]]), int(times[i])))
+
+
+def _classes(outcome: FitOutcome, label: np.ndarray, learned: np.ndarray) -> list[ClassFacts]:
+    """The classes with the most rows."""
+    candidates, checked = outcome.candidates, outcome.checked
+    columns = candidates.mask[learned].sum(axis=0)
+    believed = np.bincount(label[learned], minlength=candidates.n_classes)
+    mass = outcome.transduction.max(axis=1)
+    made = []
+    for k in np.argsort(-believed, kind="stable")[:MOST_CLASSES]:
+        own = learned & (label == k)
+        found = None
+        if checked is not None and (checked.columns == k).any():
+            found = _share(checked.probabilities[checked.columns == k].argmax(axis=1) == k)
+        confidence = float(mass[own].mean()) if own.any() else float("nan")
+        name = str(candidates.classes[k])
+        made.append(ClassFacts(name, int(columns[k]), int(believed[k]), confidence, found))
+    return made
+
+
+def _share(which: np.ndarray) -> Share:
+    return Share(int(which.sum()), len(which))
+
+
+def _counts(sizes: np.ndarray) -> dict[int, int]:
+    return {size: int(count) for size, count in enumerate(np.bincount(sizes)) if count}

@@ -1,0 +1,246 @@
+"""`ReviewData`: what a person needs to see to decide about doubtful rows, as two files in a run folder.
+
+`review.npz` holds the arrays, `review.json` everything with names. Both carry the same stamp, so that
+a pair from two different fits is noticed. Images are recorded, not copied: their folder once, and one
+path inside it per row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import warnings
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oneof.candidates import UNKNOWN, CandidateError, Candidates, NoInformationWarning
+from oneof.tables.files import write_text, write_with
+
+if TYPE_CHECKING:
+    from oneof.candidates.annotations import Answers
+
+FORMAT = 1
+ARRAYS, NAMES = "review.npz", "review.json"
+
+
+class ReviewError(ValueError):
+    """Review data that cannot be used. The message names the file or the field and says what to do."""
+
+
+@dataclass
+class ReviewData:
+    """Everything the review list and the review page show.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        One set per row.
+    probabilities : float array (n, c)
+        The model's opinion: its full softmax, not restricted to the sets.
+    transduction : float array (n, c), optional
+        The disambiguated training rows.
+    ids : sequence of n names, optional
+        What the user calls the rows; default: their numbers.
+    answers : Answers, optional
+        Who said what.
+    features : mapping of column name to n values, optional
+        A few columns to show.
+    images : n paths, optional
+        One image per row.
+    image_folder : path, optional
+        No image outside this folder is ever shown; default: the deepest folder that holds them all.
+    trusted : bool array (n,), optional
+        Rows whose label is known already; default: those with a known truth.
+    """
+
+    candidates: Candidates
+    probabilities: np.ndarray
+    transduction: np.ndarray | None = None
+    ids: tuple[Any, ...] | None = None
+    answers: Answers | None = None
+    features: dict[str, list[Any]] | None = None
+    images: list[str] | None = None
+    image_folder: str | None = None
+    trusted: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        self.probabilities = self._matrix("probabilities", self.probabilities)
+        if self.transduction is not None:
+            self.transduction = self._matrix("transduction", self.transduction)
+        if self.trusted is None:
+            truth = self.candidates.truth
+            self.trusted = np.zeros(len(self), bool) if truth is None else truth != UNKNOWN
+        self.trusted = np.asarray(self.trusted, dtype=bool)
+        if self.ids is not None:
+            self.ids = tuple(v.item() if isinstance(v, np.generic) else v for v in self.ids)
+        if self.features is not None:
+            self.features = {name: list(values) for name, values in self.features.items()}
+        if self.images is not None:
+            self.images = [os.path.abspath(path) for path in self.images]
+            if self.image_folder is None and self.images:
+                self.image_folder = os.path.commonpath([os.path.dirname(path) for path in self.images])
+        if self.image_folder is not None:
+            self.image_folder = os.path.abspath(self.image_folder)
+        self._check_answers()
+        columns = {f"features[{name!r}]": values for name, values in (self.features or {}).items()}
+        for what, values in {
+            "ids": self.ids,
+            "images": self.images,
+            "trusted": self.trusted,
+            **columns,
+        }.items():
+            if values is not None and len(values) != len(self):
+                raise ReviewError(f"{what} has {len(values)} entries, but there are {len(self)} rows.")
+
+    def _check_answers(self) -> None:
+        if self.answers is None or not len(self.answers):
+            return
+        row, label = int(self.answers.row.max()), int(self.answers.label.max())
+        if row >= len(self) or label >= self.candidates.n_classes:
+            raise ReviewError(
+                f"answers name row {row} and class {label}, but there are {len(self)} rows and "
+                f"{self.candidates.n_classes} classes."
+            )
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def name_of(self, row: int) -> Any:
+        """What the user calls a row."""
+        return row if self.ids is None else self.ids[row]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write `review.npz` and `review.json` into a folder, each whole or not at all."""
+        stamp = secrets.token_hex(8)
+        names: dict[str, Any] = {
+            "kind": "oneof review",
+            "format": FORMAT,
+            "stamp": stamp,
+            "classes": list(self.candidates.classes),
+            "truth_may_be_outside": self.candidates.truth_may_be_outside,
+            "provenance": dict(self.candidates.provenance),
+            "ids": None if self.ids is None else list(self.ids),
+            "workers": None if self.answers is None else list(self.answers.workers),
+            "workers_named": self.answers is None or self.answers.named,
+            "features": None
+            if self.features is None
+            else {str(name): [_plain(v) for v in values] for name, values in self.features.items()},
+            "image_folder": self.image_folder,
+            "images": None
+            if self.images is None
+            else [os.path.relpath(path, self.image_folder) for path in self.images],
+        }
+        try:
+            text = json.dumps(names, ensure_ascii=False)
+        except TypeError as error:
+            raise ReviewError(
+                f"the review data of {folder} cannot be written: {error}.\n"
+                "  Names of classes and rows must be text or numbers."
+            ) from None
+        arrays: dict[str, Any] = {
+            "stamp": stamp,
+            "mask": np.packbits(self.candidates.mask, axis=1),
+            "probabilities": self.probabilities,
+            "trusted": self.trusted,
+        }
+        if self.transduction is not None:
+            arrays["transduction"] = self.transduction
+        if self.candidates.truth is not None:
+            arrays["truth"] = self.candidates.truth
+        if self.answers is not None:
+            for part in ("row", "worker", "label"):
+                arrays[f"answers.{part}"] = getattr(self.answers, part)
+        write_with(Path(folder) / ARRAYS, lambda out: np.savez_compressed(out, **arrays))
+        write_text(Path(folder) / NAMES, text)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> ReviewData:
+        """Read what `save` wrote."""
+        folder = Path(folder)
+        for name in (ARRAYS, NAMES):
+            if not (folder / name).is_file():
+                raise ReviewError(
+                    f"{folder} holds no {name}: there is nothing to review.\n"
+                    "  Give the folder that `oneof fit` wrote (--out); older ones must be fitted again."
+                )
+        try:
+            names = json.loads((folder / NAMES).read_text(encoding="utf-8"))
+            with np.load(folder / ARRAYS, allow_pickle=False) as stored:
+                arrays = {key: stored[key] for key in stored.files}
+            same = str(arrays["stamp"]) == names["stamp"]
+            made = cls._from_parts(names, arrays)
+        except (
+            OSError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            EOFError,
+            zipfile.BadZipFile,
+        ) as e:
+            if isinstance(e, CandidateError | ReviewError):
+                e = ReviewError(" ".join(str(e).split()))
+            raise ReviewError(
+                f"{folder}: {ARRAYS} and {NAMES} are not readable ({e}).\n"
+                "  Run `oneof fit` again to write them."
+            ) from None
+        if not same:
+            raise ReviewError(
+                f"{folder}: {ARRAYS} and {NAMES} come from two different fits.\n"
+                "  Run `oneof fit` again to write both."
+            )
+        return made
+
+    @classmethod
+    def _from_parts(cls, names: dict[str, Any], arrays: dict[str, np.ndarray]) -> ReviewData:
+        classes = tuple(names["classes"])
+        mask = np.unpackbits(arrays["mask"], axis=1, count=len(classes)).astype(bool)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoInformationWarning)  # said once, at the fit
+            candidates = Candidates(
+                mask, classes, arrays.get("truth"), names["truth_may_be_outside"], names["provenance"]
+            )
+        answers = None
+        if names["workers"] is not None:
+            from oneof.candidates.annotations import Answers
+
+            row, worker, label = (arrays[f"answers.{part}"] for part in ("row", "worker", "label"))
+            answers = Answers(row, worker, label, tuple(names["workers"]), names["workers_named"])
+        images = names["images"]
+        return cls(
+            candidates,
+            arrays["probabilities"],
+            arrays.get("transduction"),
+            None if names["ids"] is None else tuple(names["ids"]),
+            answers,
+            names["features"],
+            None if images is None else [os.path.join(names["image_folder"], path) for path in images],
+            names["image_folder"],
+            arrays["trusted"],
+        )
+
+    def _matrix(self, name: str, given: Any) -> np.ndarray:
+        values = np.asarray(given, dtype=np.float32)
+        if values.shape != self.candidates.shape:
+            raise ReviewError(
+                f"{name} has shape {values.shape}, but there are {len(self)} rows and "
+                f"{self.candidates.n_classes} classes."
+            )
+        wrong = np.argwhere(~np.isfinite(values) | (values < 0))
+        if len(wrong):
+            i, k = wrong[0]
+            raise ReviewError(f"{name}[{i}, {k}] = {values[i, k]}; probabilities are numbers of at least 0.")
+        return values
+
+
+def _plain(value: Any) -> Any:
+    """A cell of a table as a JSON value; what JSON has no word for becomes text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return None if value != value else str(value)
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)

@@ -1,0 +1,143 @@
+"""Which rows deserve a second look, and why.
+
+Four signs of doubt, each between 0 and 1, with p the model's probabilities, S the candidate set of the
+row and q its disambiguated label:
+
+    close         1 − (r₁ − r₂), the two largest of p restricted to S and renormalised; 0 for one candidate
+    outside       1 − Σ_{k∈S} p_k: the model thinks the label is not in the set
+    split         1 − (v₁ − v₂) / Σ v, the two largest counts of the annotators' votes; 0 below two annotators
+                  (who names several labels shares one vote among them)
+    disagreement  max p − p[argmax q]: what the model believes in beyond the label it was trained with
+
+They are joined like independent alarms, so that one strong sign is enough and several add up:
+
+    score = 1 − (1 − 0.6·close) (1 − 0.9·outside) (1 − 0.4·split) (1 − 0.7·disagreement)
+
+The weights are judgement, not fitted: a label outside the set cannot be repaired by any amount of training,
+while split annotators are what candidate sets are made of. Rows with a trusted label come last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from oneof.app.review.folder import ReviewData
+
+WEIGHTS = {"close": 0.6, "outside": 0.9, "split": 0.4, "disagreement": 0.7}
+# from here on a sign is worth a sentence; rows without any are not doubtful
+CLOSE, OUTSIDE, SPLIT = 0.6, 0.3, 0.6
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A row worth a look: its number, how doubtful it is (0 to 1), and why, in short sentences."""
+
+    row: int
+    score: float
+    reasons: tuple[str, ...]
+
+
+def rank_rows(data: ReviewData, limit: int | None = None) -> list[Doubt]:
+    """All rows, or the first `limit`, the most doubtful first; see the module for the score."""
+    signs = Signs(data)
+    rows = signs.order[:limit].tolist()
+    return [Doubt(row, round(float(signs.score[row]), 4), signs.reasons(row)) for row in rows]
+
+
+class Signs:
+    """The signs of doubt of all rows as arrays; the sentences are made row by row, when asked for."""
+
+    def __init__(self, data: ReviewData) -> None:
+        self.data = data
+        mask, p = data.candidates.mask, data.probabilities
+        mass = p.sum(axis=1, keepdims=True)
+        self.p = np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / p.shape[1])
+        inside = self.p * mask
+        held = inside.sum(axis=1)
+        self.outside = np.clip(1 - held, 0, 1)
+        self.shares = inside / np.where(held > 0, held, 1)[:, None]
+        self.close = np.where(mask.sum(axis=1) > 1, 1 - _lead(self.shares), 0.0)
+        self.prediction = self.p.argmax(axis=1)
+        self.votes = _votes(data)
+        total = self.votes.sum(axis=1)
+        share = self.votes / np.where(total > 0, total, 1)[:, None]
+        self.split = np.where(total > 1.5, 1 - _lead(share), 0.0)  # shared votes add up to 1 only nearly
+        if data.transduction is None:
+            self.pseudo_label = self.prediction
+        else:
+            self.pseudo_label = np.asarray(data.transduction).argmax(axis=1)
+        every = np.arange(len(p))
+        self.disagreement = self.p[every, self.prediction] - self.p[every, self.pseudo_label]
+
+    @cached_property
+    def score(self) -> np.ndarray:
+        calm = np.ones(len(self.p))
+        for name, weight in WEIGHTS.items():
+            calm *= 1 - weight * getattr(self, name)
+        return 1 - calm
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Row numbers, the most doubtful first, rows with a trusted label last; ties by row number."""
+        return np.lexsort((-self.score, np.asarray(self.data.trusted)))
+
+    @cached_property
+    def doubtful(self) -> np.ndarray:
+        """Boolean (n,): rows with at least one reason, and no trusted label."""
+        any_sign = (self.close >= CLOSE) | (self.outside >= OUTSIDE) | (self.split >= SPLIT)
+        return (any_sign | (self.disagreement > 0)) & ~np.asarray(self.data.trusted)
+
+    def reasons(self, row: int) -> tuple[str, ...]:
+        """Why a row is doubtful, the gravest first."""
+        assert self.data.trusted is not None
+        if self.data.trusted[row]:
+            return ("It has a trusted label already.",)
+        found = []
+        if self.outside[row] >= OUTSIDE:
+            best = int(np.where(self.data.candidates.mask[row], -1, self.p[row]).argmax())
+            found.append(
+                f"The model puts {self.outside[row]:.0%} outside the candidates, most on {self._name(best)}."
+            )
+        if self.close[row] >= CLOSE:
+            # candidates without any probability come before classes that are none
+            a, b = np.argsort(-self.shares[row] - self.data.candidates.mask[row], kind="stable")[:2].tolist()
+            found.append(
+                f"Among the candidates {self._name(a)} and {self._name(b)} are close: "
+                f"{self.shares[row, a]:.0%} to {self.shares[row, b]:.0%}."
+            )
+        if self.disagreement[row] > 0:
+            label, prediction = self.pseudo_label[row], self.prediction[row]
+            found.append(f"Trained as {self._name(label)}, but predicted as {self._name(prediction)}.")
+        if self.split[row] >= SPLIT:
+            named = np.argsort(-self.votes[row], kind="stable")[:3]
+            counts = [
+                f"{self.votes[row, k]:.2g} for {self._name(k)}" for k in named if self.votes[row, k] > 0
+            ]
+            found.append(f"Annotators are split: {', '.join(counts)}.")
+        return tuple(found)
+
+    def _name(self, column: Any) -> str:
+        return f"“{self.data.candidates.classes[column]}”"
+
+
+def _lead(shares: np.ndarray) -> np.ndarray:
+    """The largest minus the second largest value of each row."""
+    if shares.shape[1] < 2:
+        return np.ones(len(shares))
+    top = np.partition(shares, -2, axis=1)[:, -2:]
+    return top[:, 1] - top[:, 0]
+
+
+def _votes(data: ReviewData) -> np.ndarray:
+    """(n, c): votes of the annotators; each has one per row, shared among the labels they name."""
+    votes = np.zeros(data.candidates.shape)
+    if data.answers is None or not len(data.answers):
+        return votes
+    _, _, pair = data.answers.groups()
+    labels_named = np.bincount(pair)[pair]
+    np.add.at(votes, (data.answers.row, data.answers.label), 1 / labels_named)
+    return votes

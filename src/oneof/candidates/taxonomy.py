@@ -1,0 +1,121 @@
+"""A taxonomy of labels: the classes are its leaves, and a coarse label stands for all leaves below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from oneof.candidates.cells import CellError, Place, is_missing, ordered, plain, unknown
+from oneof.candidates.sets import CandidateError
+
+
+class Taxonomy:
+    """A tree of labels, or a net in which a label has several parents.
+
+    Parameters
+    ----------
+    edges : iterable of (parent, child)
+        Every label but the top ones is somebody's child. The order does not matter.
+
+    Attributes
+    ----------
+    leaves : tuple
+        Labels without children: the classes, sorted.
+
+    Examples
+    --------
+    >>> tree = Taxonomy.from_nested({"bird": ["robin", "sparrow"], "mammal": ["cat"]})
+    >>> tree.leaves
+    ('cat', 'robin', 'sparrow')
+    >>> tree.leaves_of("bird")
+    ('robin', 'sparrow')
+    """
+
+    def __init__(self, edges: Iterable[tuple[Any, Any]], nodes: Iterable[Any] = ()) -> None:
+        self._children: dict[str, dict[str, None]] = {str(plain(node)): {} for node in nodes}
+        for number, (parent, child) in enumerate(edges):
+            upper, lower = plain(parent), plain(child)
+            if is_missing(upper) or is_missing(lower):
+                raise CandidateError(
+                    f"edge {number} of the taxonomy is incomplete: parent {parent!r}, child {child!r}."
+                )
+            self._children.setdefault(str(upper), {})[str(lower)] = None
+            self._children.setdefault(str(lower), {})
+        if not self._children:
+            raise CandidateError("the taxonomy has no label at all.")
+        self._leaves_below: dict[str, tuple[str, ...]] = {}
+        for node in self._children:
+            self._find(node)
+        self.leaves = tuple(ordered([node for node, below in self._children.items() if not below]))
+        self._column = {leaf: k for k, leaf in enumerate(self.leaves)}
+
+    @classmethod
+    def from_nested(cls, tree: Any) -> Taxonomy:
+        """From nested mappings and lists as JSON holds them: {"bird": ["robin", {"owl": ["barn owl"]}]}.
+
+        A mapping whose values are all text is read as child: parent.
+        """
+        if isinstance(tree, Mapping) and tree and all(isinstance(v, str) for v in tree.values()):
+            return cls((parent, child) for child, parent in tree.items())
+        edges: list[tuple[Any, Any]] = []
+        tops: list[Any] = []
+        _walk(None, tree, edges, tops)
+        return cls(edges, tops)
+
+    def column(self, leaf: Any) -> int:
+        """Number of a leaf among the classes."""
+        return self._column[str(leaf)]
+
+    def leaves_of(self, label: Any, line: int = 0, place: Place | None = None) -> tuple[str, ...]:
+        """All leaves below a label; a leaf is its own. The error for an unknown label names the nearest."""
+        name = str(plain(label))
+        if name not in self._leaves_below:
+            what = unknown(name, self._children, "label of the taxonomy")
+            raise CellError(line, place(line) if place else "taxonomy", what)
+        return self._leaves_below[name]
+
+    def _find(self, start: str) -> None:
+        """Leaves below a node, without recursion: taxonomies may be deep."""
+        path: list[str] = [start]
+        on_path = {start}
+        while path:
+            node = path[-1]
+            if node not in self._leaves_below:
+                waiting = [child for child in self._children[node] if child not in self._leaves_below]
+                if waiting:
+                    if waiting[0] in on_path:
+                        circle = [*path[path.index(waiting[0]) :], waiting[0]]
+                        raise CandidateError(
+                            f"the taxonomy goes in a circle: {' > '.join(circle)}.\n"
+                            "  A label cannot lie below itself."
+                        )
+                    path.append(waiting[0])
+                    on_path.add(waiting[0])
+                    continue
+                below = {leaf: None for child in self._children[node] for leaf in self._leaves_below[child]}
+                self._leaves_below[node] = tuple(ordered(list(below))) if below else (node,)
+            on_path.discard(path.pop())
+
+
+def _walk(parent: Any, tree: Any, edges: list[tuple[Any, Any]], tops: list[Any]) -> None:
+    """Collect the edges of nested mappings and lists; `parent` is None at the top."""
+    waiting = [(parent, tree)]
+    while waiting:
+        above, below = waiting.pop()
+        if below is None:
+            continue
+        if isinstance(below, Mapping):
+            parts: list[tuple[Any, Any]] = list(below.items())
+        elif isinstance(below, list | tuple):
+            pairs = [item.items() if isinstance(item, Mapping) else [(item, None)] for item in below]
+            parts = [part for pair in pairs for part in pair]
+        else:
+            parts = [(below, None)]
+        for name, inside in parts:
+            if not isinstance(name, str | int | float) or is_missing(plain(name)):
+                raise CandidateError(f"a label of the taxonomy is text or a number, not {name!r:.80}.")
+            if above is None:
+                tops.append(name)
+            else:
+                edges.append((above, name))
+            waiting.append((name, inside))

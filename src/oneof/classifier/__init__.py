@@ -1,0 +1,1 @@
+"""The scikit-learn estimator: its inputs, prediction, scores, saved models."""

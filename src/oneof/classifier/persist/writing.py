@@ -1,0 +1,170 @@
+"""Writing a model folder, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from sklearn.utils.validation import check_is_fitted
+
+import oneof
+from oneof.classifier.estimator import PartialLabelClassifier
+from oneof.classifier.model_card import MARK, model_card
+from oneof.classifier.persist.errors import ModelError
+from oneof.classifier.persist.folder import (
+    CALIBRATION,
+    CARD,
+    ENCODER,
+    FORMAT,
+    LISTED,
+    MANIFEST,
+    MODEL,
+    TRAINING,
+    WEIGHTS,
+    check_entries,
+    digest,
+)
+
+STORED_APART = {"method", "method_params", "net", "run"}
+
+
+def save(estimator: PartialLabelClassifier, path: str | Path) -> None:
+    """Write a fitted estimator to the folder `path`; a model that is there already is replaced.
+
+    A new folder is written beside its place and renamed. In one that is there, other files stay, and
+    everything is written before the first file is renamed; killed in the few moments of renaming, the
+    folder is refused by `load`, never believed with files of two models.
+    """
+    check_is_fitted(estimator)
+    folder = Path(path)
+    texts = {MODEL: _text(description(estimator))}
+    if getattr(estimator, "encoder_", None) is not None:
+        texts[ENCODER] = _text(_encoder_facts(estimator.encoder_))
+    if folder.exists() and not folder.is_dir():
+        raise ModelError(f"{folder} is a file; a model is saved to a folder.")
+    new = not folder.exists()
+    if not new:
+        check_entries(folder)  # what loading would refuse is said now
+    place = Path(os.path.abspath(folder))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    staged = (place.with_name if new else place.joinpath)(f".{place.name}.{secrets.token_hex(4)}")
+    staged.mkdir()
+    try:
+        _write_files(estimator, texts, staged)
+        if new:
+            os.replace(staged, place)
+        else:
+            _move_files(staged, place)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _write_files(estimator: PartialLabelClassifier, texts: dict[str, str], staged: Path) -> None:
+    for name, text in texts.items():
+        (staged / name).write_text(text, encoding="utf-8")
+    tensors = {
+        f"{i}.{name}": value.detach().cpu().contiguous().clone()
+        for i, net in enumerate(estimator.net_)
+        for name, value in net.state_dict().items()
+    }
+    save_file(tensors, staged / WEIGHTS)
+    if hasattr(estimator, "calibration_scores_"):
+        save_file(
+            {k: torch.tensor(v) for k, v in estimator.calibration_scores_.items()}, staged / CALIBRATION
+        )
+    if hasattr(estimator, "transduction_"):  # not there after loading a folder without that file
+        save_file({"transduction": torch.tensor(estimator.transduction_)}, staged / TRAINING)
+    for file in staged.iterdir():
+        file.chmod((staged / MODEL).stat().st_mode)  # safetensors files are written for their owner only
+    files = {
+        file.name: {"bytes": file.stat().st_size, "sha256": digest(file)} for file in sorted(staged.iterdir())
+    }
+    (staged / CARD).write_text(model_card(estimator), encoding="utf-8")
+    (staged / MANIFEST).write_text(_text({"format": FORMAT, "files": files}), encoding="utf-8")
+
+
+def _move_files(staged: Path, folder: Path) -> None:
+    card = folder / CARD
+    if card.exists() and MARK not in card.read_text(encoding="utf-8", errors="replace"):
+        warnings.warn(f"{card} is not a model card of oneof, so it stays and none is written.", stacklevel=4)
+        (staged / CARD).unlink()
+    # the manifest first: beside the files of an older model it is refused, not believed
+    names = sorted((file.name for file in staged.iterdir()), key=lambda name: name != MANIFEST)
+    for name in names:
+        os.replace(staged / name, folder / name)
+    for name in set(LISTED) - set(names):
+        (folder / name).unlink(missing_ok=True)
+
+
+def description(estimator: PartialLabelClassifier) -> dict[str, Any]:
+    """Everything about a model that is no array, as plain values."""
+    own_net = not isinstance(estimator.net, str)
+    return {
+        "format": FORMAT,
+        "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "classes": checked_names(estimator.classes_.tolist()),
+        "n_features_in": getattr(estimator, "n_features_in_", None),
+        "input_shape": list(estimator.input_shape_),
+        "feature_names_in": list(getattr(estimator, "feature_names_in_", [])) or None,
+        "scaling": None if estimator.scaling_ is None else estimator.scaling_.to_dict(),
+        "net": {"name": "custom" if own_net else estimator.net, "copies": len(estimator.net_)},
+        "net_options": None if own_net else estimator._net_options(),
+        "method": {"name": estimator.method_.info.name, "params": estimator.method_.params()},
+        "estimator": _plain_params(estimator),
+        "clean": {
+            "source": estimator.clean_source_,
+            "rows": estimator.n_clean_,
+            "selection": estimator.n_selection_,
+        },
+        "trained_on": estimator.trained_on_,
+        "best_epoch": estimator.best_epoch_,
+        "history": estimator.history_,
+    }
+
+
+def checked_names(names: list[Any]) -> list[Any]:
+    """Class names that JSON keeps what they are."""
+    strange = [name for name in names if not isinstance(name, str | int | float)]
+    if strange:
+        raise ModelError(
+            f"the class {strange[0]!r} is a {type(strange[0]).__name__}; a model is saved with class names "
+            "that are text or numbers."
+        )
+    return names
+
+
+def _encoder_facts(encoder: Any) -> Any:
+    if not hasattr(encoder, "to_dict"):
+        raise ModelError(
+            f"the encoder of this model is a {type(encoder).__name__}, which cannot be saved; "
+            "encode tables with oneof.tables.encoding.TableEncoder."
+        )
+    return encoder.to_dict()
+
+
+def _text(facts: Any) -> str:
+    try:
+        return json.dumps(facts, indent=1) + "\n"
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"this model cannot be saved as JSON: {error}.") from error
+
+
+def _plain_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
+    """Constructor arguments that JSON can hold; the method and the net are stored on their own."""
+    params = estimator.get_params(deep=False)
+    for name in STORED_APART:
+        params.pop(name)
+    if isinstance(params["random_state"], np.random.RandomState):
+        params["random_state"] = None
+    return {
+        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+        for name, value in params.items()
+    }

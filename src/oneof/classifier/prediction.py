@@ -1,0 +1,200 @@
+"""What a fitted model says about new rows: labels, probabilities, sets, or nothing.
+
+`Predictions` is the part of `PartialLabelClassifier` that users call after `fit`; it only needs class
+probabilities and the names of the classes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from oneof.candidates import Candidates
+from oneof.classifier.inputs import holds_sets, label_columns, mask_over, plain
+from oneof.classifier.scoring import RiskCoverage, risk_coverage
+from oneof.classifier.scoring.conformal import SCORES, calibration_scores, score_limit, sets_within
+
+
+class Predictions:
+    """Prediction methods on top of `_raw_probabilities`."""
+
+    classes_: np.ndarray
+    calibration_scores_: dict[str, np.ndarray]
+
+    def _raw_probabilities(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
+        """(n, c): class probabilities.
+
+        Parameters
+        ----------
+        X : array, tensor or data frame (n, d)
+        allowed : class names, mask (n, c), Candidates or label sets, optional
+            Classes that can be right, for all rows or for each row. The others get probability 0, and
+            the rest is renormalised.
+        """
+        check_is_fitted(self)
+        p = self._raw_probabilities(X)
+        return p if allowed is None else restricted(p, allowed_mask(allowed, self.classes_, len(p)))
+
+    def predict(self, X: Any, allowed: Any = None, reject_below: float | None = None) -> np.ndarray:
+        """(n,): the most probable class.
+
+        Parameters
+        ----------
+        X : array, tensor or data frame (n, d)
+        allowed : optional
+            Classes that can be right; see `predict_proba`.
+        reject_below : float, optional
+            Rows whose most probable class is less probable than this get None instead of a class;
+            `risk_coverage` helps to choose the number.
+        """
+        check_is_fitted(self)
+        return chosen(self.predict_proba(X, allowed), self.classes_, reject_below)
+
+    def calibrate(self, X: Any, y: Any) -> Any:
+        """Learn from labelled rows how wide `predict_set` has to be. Returns the model.
+
+        The rows must be new to the model: on rows it has learned from it looks better than it is, and the
+        sets would be too small. Calibrating again replaces what was there.
+
+        Parameters
+        ----------
+        X : array, tensor or data frame (m, d)
+        y : array (m,)
+            True labels.
+        """
+        check_is_fitted(self)
+        columns = label_columns(np.asarray(plain(y)), self.classes_, "y")
+        p = self._raw_probabilities(X)
+        if not len(p) == len(columns) > 0:
+            raise ValueError(f"X has {len(p)} rows, but y has {len(columns)} labels.")
+        self.calibration_scores_ = calibration_scores(p, columns)
+        return self
+
+    def predict_set(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        score: str = "probability",
+        allowed: Any = None,
+        allow_empty: bool = False,
+    ) -> np.ndarray:
+        """(n, c) mask: for every row the classes that remain possible (split-conformal prediction).
+
+        The sets hold the true label in at least the share `coverage` of new rows, as long as these come
+        from the same source as the calibration rows; for single classes or groups of rows it may be
+        less. `Candidates.from_mask(sets, model.classes_)` makes candidates of them.
+
+        Needs calibration rows: those given to `fit` as `clean` and kept aside from learning serve by
+        themselves, others are given to `calibrate`.
+
+        Parameters
+        ----------
+        X : array, tensor or data frame (n, d)
+        coverage : float, default=0.9
+            Share of rows whose set holds the true label.
+        score : {"probability", "adaptive"}, default="probability"
+            "probability" gives the smallest sets on average, "adaptive" sets that grow more where the
+            model is unsure; see `oneof.classifier.scoring.conformal`.
+        allowed : optional
+            Classes that can be right; see `predict_proba`. The sets are cut down to them.
+        allow_empty : bool, default=False
+            A set can come out empty where every class is less probable than usual for a right one. By
+            default it gets the most probable class; True leaves it empty, as a sign that a row is odd.
+        """
+        check_is_fitted(self)
+        limit = self.set_limit(coverage, score)
+        p = self._raw_probabilities(X)
+        mask = None if allowed is None else allowed_mask(allowed, self.classes_, len(p))
+        return sets_within(p, limit, score, mask, allow_empty)
+
+    def set_limit(self, coverage: float, score: str = "probability") -> float:
+        """The worst score a class may have to be in a set of `predict_set`."""
+        if score not in SCORES:
+            raise ValueError(f"score is {score!r}; it must be one of {', '.join(map(repr, SCORES))}.")
+        if not hasattr(self, "calibration_scores_"):
+            raise ValueError(
+                f"prediction sets need calibration rows, and {why_not_calibrated(self)}.\n"
+                "  Call calibrate(X, y) with labelled rows that `fit` has not seen, or keep part of the "
+                "clean rows aside: selection_share=0.5."
+            )
+        return score_limit(self.calibration_scores_[score], coverage)
+
+    def risk_coverage(self, X: Any, y: Any, allowed: Any = None) -> RiskCoverage:
+        """What rejecting unsure rows costs and buys, on labelled rows the model has not learned from."""
+        return risk_coverage(self.predict_proba(X, allowed), y, self.classes_)
+
+
+def why_not_calibrated(model: Any) -> str:
+    """Why `fit` found no rows to calibrate on, as the end of a sentence."""
+    if getattr(model, "clean_source_", "none") != "given":
+        return "no labelled rows were given to `fit`"
+    if getattr(model, "patience", None) is not None:
+        return "those given to `fit` chose its last epoch (patience)"
+    return "the model learned from all that were given to `fit`"
+
+
+def chosen(p: np.ndarray, classes: np.ndarray, reject_below: float | None = None) -> np.ndarray:
+    """The most probable class of every row; None where it is less probable than `reject_below`."""
+    labels = classes[p.argmax(axis=1)]
+    if reject_below is None:
+        return labels
+    if not (isinstance(reject_below, int | float | np.number) and reject_below >= 0):
+        raise ValueError(f"reject_below is {reject_below!r}; give a probability such as 0.8.")
+    made = np.empty(len(p), dtype=object)
+    made[:] = labels.tolist()
+    made[p.max(axis=1) < reject_below] = None
+    return made
+
+
+def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
+    """(1, c) or (n, c): which classes a user allows, given by name, as a mask, or row by row."""
+    if isinstance(allowed, str):
+        allowed = [allowed]
+    if isinstance(allowed, set | frozenset):
+        allowed = sorted(allowed, key=str)
+    if isinstance(allowed, Candidates) or holds_sets(allowed):
+        mask = mask_over(allowed, classes)[0]
+        if len(mask) != n:
+            raise ValueError(f"allowed has {len(mask)} rows, but X has {n}; give one row each, or a list.")
+    else:
+        names = np.asarray(plain(allowed))
+        if names.dtype == bool and names.shape == classes.shape and classes.dtype != bool:
+            mask = names[None]
+        else:
+            mask = np.zeros((1, len(classes)), dtype=bool)
+            mask[0, _named(names, classes)] = True
+    empty = np.flatnonzero(~mask.any(axis=1))
+    if len(empty):
+        row = f"row {empty[0]} of " if len(mask) > 1 else ""
+        raise ValueError(f"{row}allowed leaves no class; the model knows {_listed(classes)}.")
+    return mask
+
+
+def _named(names: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    columns = label_columns(names, classes, "allowed", strict=False)
+    unknown = [name for name, k in zip(names.tolist(), columns) if k < 0]
+    if unknown:
+        near = difflib.get_close_matches(str(unknown[0]), list(map(str, classes.tolist())), n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"the model knows {_listed(classes)}."
+        raise ValueError(f"allowed names the class {unknown[0]!r}, which the model does not know; {advice}")
+    return columns
+
+
+def _listed(classes: np.ndarray, limit: int = 10) -> str:
+    names = ", ".join(map(repr, classes.tolist()[:limit]))
+    return names + (f", … {len(classes)} in all" if len(classes) > limit else "")
+
+
+def restricted(probabilities: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Each row renormalised to the labels of its mask; rows without any mass there become uniform."""
+    inside = probabilities * mask
+    mass = inside.sum(axis=1, keepdims=True)
+    flat = mask / mask.sum(axis=1, keepdims=True)
+    return np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)

@@ -1,0 +1,138 @@
+"""Compare the files in the data folder with what the registry expects."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.datasets.registry import DataSet, Entry, data_folder, entry, load, where_to_put
+from oneof.tables.errors import DataError
+
+
+def checksum(path: Path, kind: str) -> str:
+    """Digest of a file: `sha256`, `md5`, or `content-sha256` (of what a gzip file holds)."""
+    digest = hashlib.new(kind.removeprefix("content-"))
+    with path.open("rb") as plain:
+        packed = kind.startswith("content-") and plain.read(2) == b"\x1f\x8b"
+        plain.seek(0)
+        stream: Any = gzip.GzipFile(fileobj=plain) if packed else plain
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def checksum_problem(path: Path, expected: str | None) -> str | None:
+    """What is wrong with a file, in one line, or None."""
+    if expected is None:
+        return None
+    kind, _, value = expected.partition(":")
+    try:
+        found = checksum(path, kind)
+    except (OSError, EOFError, zlib.error) as error:
+        return f"{path}: not readable ({error}); fetch it again."
+    return (
+        None
+        if found == value
+        else f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."
+    )
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `check` found out about one data set."""
+
+    name: str
+    state: str
+    """"ok", "missing" or "wrong"."""
+    seconds: float = 0.0
+    """Time to load it into memory."""
+    text: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def check(name: str, folder: Path | str | None = None) -> Check:
+    """Compare a data set with the registry: checksums, shapes, classes, mean candidates."""
+    known = entry(name)
+    folder = Path(folder) if folder is not None else data_folder()
+    form = known.present(folder)
+    if form is None:
+        return Check(known.name, "missing", text=where_to_put(known, folder))
+    start = time.perf_counter()
+    try:
+        data = load(known.name, folder)
+    except DataError as error:
+        return Check(known.name, "wrong", problems=(str(error),))
+    seconds = time.perf_counter() - start
+    problems = [checksum_problem(folder / file, expected) for file, expected in form.files.items()]
+    problems += _shape_problems(known, data)
+    found = tuple(p for p in problems if p)
+    return Check(known.name, "wrong" if found else "ok", seconds, _summary(data), found)
+
+
+def check_ready_made(folder: Path | str | None = None) -> list[Check]:
+    """Draw the ready-made candidate sets of CIFAR-10 again from their q and compare them bit by bit."""
+    from oneof.candidates.generate import instance_sets
+    from oneof.datasets.ready_made import ready_made_q, ready_made_sets
+
+    folder = Path(folder) if folder is not None else data_folder()
+    rate, seeds, name = 0.4, range(5), "cifar10"
+    if not list((folder / "candidates").glob(f"{name}_*_r{rate:g}.npz")) or not entry(name).present(folder):
+        return []
+    start = time.perf_counter()
+    title = f"{name} sets"
+    try:
+        data = load(name, folder)
+        beliefs = ready_made_q(name, len(data.y_train), len(data.classes), folder)
+        means = []
+        for seed in seeds:
+            ready = ready_made_sets(name, rate, seed, data.y_train, data.classes, folder)
+            if beliefs is None or ready is None:
+                return [
+                    Check(title, "wrong", problems=(f"{title}: q or the matrix of seed {seed} is missing.",))
+                ]
+            if instance_sets(data.y_train, rate, seed, q=beliefs.q, classes=data.classes) != ready:
+                return [
+                    Check(title, "wrong", problems=(f"{title}: q does not give the matrix of seed {seed}.",))
+                ]
+            means.append(float(ready.sizes.mean()))
+    except ValueError as error:
+        return [Check(title, "wrong", problems=(str(error),))]
+    text = f"rate {rate}, seeds 0 to 4 drawn again from q, mean size {min(means):.3f} to {max(means):.3f}"
+    return [Check(title, "ok", time.perf_counter() - start, text)]
+
+
+def _shape_problems(known: Entry, data: DataSet) -> list[str | None]:
+    test = 0 if data.x_test is None else len(data.x_test)
+    compared = [
+        ("training rows", len(data.x_train), known.train),
+        ("test rows", test, known.test),
+        ("shape of a row", data.x_train.shape[1:], known.shape),
+        ("classes", len(data.classes), known.n_classes),
+        ("training labels", data.y_train.shape, (known.train,)),
+        ("largest label below", bool(data.y_train.max() < known.n_classes), True),
+    ]
+    if data.candidates is not None and known.mean_candidates is not None:
+        mean = round(float(data.candidates.sizes.mean()), 2)
+        compared.append(("mean candidates", mean, known.mean_candidates))
+    return [
+        f"{known.name}: {what}: found {found}, expected {expected}."
+        for what, found, expected in compared
+        if found != expected
+    ]
+
+
+def _summary(data: DataSet) -> str:
+    test = "" if data.x_test is None else f" + {len(data.x_test)}"
+    occur = len(np.unique(data.y_train[data.y_train >= 0]))
+    classes = f"{len(data.classes)} classes" + ("" if occur == len(data.classes) else f" ({occur} occur)")
+    sets = "" if data.candidates is None else f", {data.candidates.sizes.mean():.2f} candidates"
+    return (
+        f"{len(data.x_train)}{test} rows of {' x '.join(map(str, data.x_train.shape[1:]))}, {classes}{sets}"
+    )

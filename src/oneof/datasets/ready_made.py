@@ -1,0 +1,120 @@
+"""Candidate sets that belong to a data set: its own, or ready-made ones in the data folder.
+
+Ready-made sets lie in `candidates/` of the data folder:
+
+    NAME_NET_r0.4.npz     one packed 0/1 matrix per seed, keys seed0, seed1, ...
+    NAME_NET_q.npy        the generator's distribution over the wrong labels
+    NAME_NET_*.json       facts: rule, generator, accuracies, checksums
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates import CandidateError, Candidates
+from oneof.datasets.registry import data_folder, load
+from oneof.tables.candidate_files import load_candidates
+from oneof.tables.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """A generator's distribution over the wrong labels, and what is known about the generator."""
+
+    q: np.ndarray
+    facts: dict[str, Any]
+    file: str
+
+
+def ready_made_q(name: str, n: int, n_classes: int, folder: Path | str | None = None) -> Beliefs | None:
+    """The stored q of a data set, if there is one with the right shape."""
+    inside = _folder(folder)
+    for path in sorted(inside.glob(f"{name}_*_q.npy")):
+        q = _array(path)
+        if q.shape != (n, n_classes):
+            raise DataError(f"{path}: q has shape {q.shape}, {name} needs {(n, n_classes)}; remove the file.")
+        return Beliefs(q, _facts(inside, path.name.removesuffix("_q.npy")), path.name)
+    return None
+
+
+def ready_made_sets(
+    name: str,
+    rate: float,
+    seed: int,
+    truth: np.ndarray,
+    classes: tuple[Any, ...],
+    folder: Path | str | None = None,
+) -> Candidates | None:
+    """The stored candidate matrix for this rate and seed, if there is one, compared with its checksum."""
+    inside = _folder(folder)
+    for path in sorted(inside.glob(f"{name}_*_r{rate:g}.npz")):
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                if f"seed{seed}" not in stored.files:
+                    continue
+                mask = np.unpackbits(stored[f"seed{seed}"], axis=1, count=len(classes))
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(f"{path}: not readable ({error}); fetch it again.") from None
+        facts = _facts(inside, path.stem)
+        digest = hashlib.sha256(mask.tobytes()).hexdigest()
+        stated = [d.get("sha256") for d in facts.get("draws", []) if d.get("seed") == seed]
+        if stated and stated[0] != digest:
+            raise DataError(f"{path}: the matrix of seed {seed} does not have the checksum stated for it.")
+        provenance = {
+            "rule": "instance",
+            "rate": rate,
+            "seed": seed,
+            "file": path.name,
+            "sha256": digest,
+            "generator": facts.get("generator", {}).get("network", "unknown"),
+        }
+        try:
+            made = Candidates(mask.astype(bool), classes, truth, provenance=provenance, source=path.name)
+        except CandidateError as error:
+            raise DataError(f"{path}: {' '.join(str(error).split())}") from None
+        return Candidates(
+            made.mask, classes, truth, provenance={**provenance, "hash": made.hash}, source=path.name
+        )
+    return None
+
+
+def candidates_of(source: Path | str) -> Candidates:
+    """Candidate sets by the name of a data set that has some, or from a `.mat`, `.npz` or `.parquet` file."""
+    if str(source).lower().endswith((".npz", ".parquet")):
+        return load_candidates(source)
+    data = load(source)
+    if data.candidates is None:
+        raise DataError(
+            f"{data.name} has true labels but no candidate sets; make some with "
+            f"`oneof candidates generate {data.name} --out FILE.npz` and describe that file."
+        )
+    return data.candidates
+
+
+def _folder(folder: Path | str | None) -> Path:
+    return (Path(folder) if folder is not None else data_folder()) / "candidates"
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path}: not a readable .npy file ({error}); fetch it again.") from None
+
+
+def _facts(inside: Path, stem: str) -> dict[str, Any]:
+    """The JSON file beside a matrix: of the same name, or the first one of the same generator."""
+    for path in [inside / f"{stem}.json", *sorted(inside.glob(f"{stem}*.json"))]:
+        if path.is_file():
+            try:
+                return json.loads(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise DataError(f"{path}: not a JSON file ({error}).") from None
+    return {}

@@ -1,7 +1,0 @@
-"""The page after a fit: what the model learned, how far it can be trusted, and which rows to look at."""
-
-from oneof.fit_report.facts import Checked, FitFacts, FitOutcome, fit_facts
-from oneof.fit_report.from_python import write_model_report
-from oneof.fit_report.page import write_fit_report
-
-__all__ = ["Checked", "FitFacts", "FitOutcome", "fit_facts", "write_fit_report", "write_model_report"]

@@ -1,0 +1,222 @@
+"""The clean generator: a network trained once on the true labels, whose doubts make the candidate sets.
+
+It is trained on all training rows of a data set with a recipe of that data set, evaluated, and kept in
+`candidates/` of the data folder: weights (safetensors), facts with its accuracies (JSON) and its
+distribution over the wrong labels. How far it over-fits shapes the sets, so its accuracies belong to
+every result made with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from oneof.candidates.generate import wrong_label_q
+from oneof.candidates.sets import Candidates
+from oneof.datasets.ready_made import Beliefs, ready_made_q
+from oneof.datasets.registry import DataSet, data_folder
+from oneof.datasets.scaling import Scaling
+from oneof.methods.baselines import Oracle
+from oneof.nets import Net, evaluation_mode, mlp
+from oneof.tables.errors import DataError
+from oneof.tables.files import replacing, write_text, write_with
+from oneof.training import Recipe, train
+
+if TYPE_CHECKING:
+    from oneof.training.progress import Progress
+
+_EVALUATION_BATCH = 2048
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A network and how to train it."""
+
+    net: str
+    build: Callable[[DataSet], Net]
+    recipe: Recipe
+
+
+class Pixels(nn.Module):
+    """Bytes to normalised numbers, inside the net: images stay bytes in memory."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1) * 255)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1) * 255)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.to(self.mean.dtype) - self.mean) / self.std
+
+
+def _pixels(data: DataSet) -> Pixels:
+    channels = data.x_train.shape[1]
+    return Pixels(data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.5,) * channels))
+
+
+def _image_mlp(data: DataSet) -> Net:
+    """The network of VALEN for the MNIST family: 300-301-302-303 with batch normalisation."""
+    inner = mlp(int(np.prod(data.x_train.shape[1:])), len(data.classes), hidden=(300, 301, 302, 303))
+    return Net(nn.Sequential(_pixels(data), nn.Flatten(), inner.features), inner.head)
+
+
+def _image_conv(data: DataSet) -> Net:
+    """Six convolutions, three resolutions, mean over the last map."""
+    layers: list[nn.Module] = [_pixels(data)]
+    width = data.x_train.shape[1]
+    for size in (64, 128, 256):
+        for _ in range(2):
+            layers += [nn.Conv2d(width, size, 3, padding=1, bias=False), nn.BatchNorm2d(size), nn.ReLU()]
+            width = size
+        layers.append(nn.MaxPool2d(2))
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return Net(nn.Sequential(*layers), nn.Linear(width, len(data.classes)))
+
+
+def _table_mlp(data: DataSet) -> Net:
+    """Features scaled by one standard deviation, then 300-300-300."""
+    scaling = Scaling.fit(data.x_train, "global")
+    inner = mlp(data.x_train.shape[1], len(data.classes), hidden=(300, 300, 300))
+    first = nn.Linear(data.x_train.shape[1], data.x_train.shape[1])
+    with torch.no_grad():
+        first.weight.copy_(torch.diag(torch.as_tensor(1 / scaling.scale)))
+        first.bias.copy_(torch.as_tensor(-scaling.shift / scaling.scale))
+    first.requires_grad_(False)
+    return Net(nn.Sequential(first, inner.features), inner.head)
+
+
+# Optimiser, learning rate and weight decay are those of VALEN's scripts for CIFAR-10. Weight decay keeps the
+# network from being sure of everything: without it q is more peaked and the sets are smaller
+# (results/candidates has the figures).
+_MLP = Generator(
+    "mlp",
+    _image_mlp,
+    Recipe(epochs=20, batch_size=256, optimiser="sgd", lr=0.05, weight_decay=1e-3, schedule="cosine"),
+)
+_CONV = Generator(
+    "conv",
+    _image_conv,
+    Recipe(epochs=30, batch_size=256, optimiser="sgd", lr=0.1, weight_decay=5e-4, schedule="one-cycle"),
+)
+_TABLE = Generator(
+    "mlp", _table_mlp, Recipe(epochs=60, batch_size=128, optimiser="adam", lr=2e-3, schedule="one-cycle")
+)
+
+GENERATORS: dict[str, Generator] = {
+    "mnist": _MLP,
+    "fmnist": _MLP,
+    "kmnist": _MLP,
+    "cifar10": _CONV,
+    "cifar100": _CONV,
+    "tiny-imagenet": _CONV,
+}
+"""The generator of each image data set; tables all have the same."""
+
+
+def beliefs(
+    data: DataSet,
+    folder: Path | str | None = None,
+    *,
+    epochs: int | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Beliefs:
+    """The distribution over the wrong labels of a data set: ready-made, cached, or from a new generator.
+
+    Parameters
+    ----------
+    data : DataSet
+        With true labels.
+    folder : path, optional
+        The data folder; without it `$ONEOF_DATA` or the user's cache.
+    epochs : int, optional
+        Train for so many epochs instead of the recipe's; used only when nothing is stored yet.
+    """
+    folder = Path(folder) if folder is not None else data_folder()
+    stored = ready_made_q(data.name, len(data.y_train), len(data.classes), folder)
+    if stored is not None:
+        expected = stored.facts.get("labels_sha256")
+        if expected not in (None, _digest(data.y_train)):
+            raise DataError(
+                f"{folder / 'candidates' / stored.file}: made from other labels than those of {data.name}; "
+                "remove the file to train a new generator."
+            )
+        return stored
+    generator = GENERATORS.get(data.name, _TABLE)
+    if epochs is not None:
+        generator = replace(generator, recipe=replace(generator.recipe, epochs=epochs))
+    generator = replace(generator, recipe=replace(generator.recipe, device=device))
+    return _train_and_store(data, generator, folder / "candidates", progress)
+
+
+def _train_and_store(data: DataSet, generator: Generator, inside: Path, progress: Progress | None) -> Beliefs:
+    candidates = Candidates.from_labels(data.y_train, classes=range(len(data.classes)))
+    trained = train(
+        Oracle(),
+        lambda: generator.build(data),
+        _as_rows(data.x_train),
+        candidates,
+        recipe=generator.recipe,
+        progress=progress,
+        title=f"generator of {data.name}",
+    )
+    net = trained.state.net
+    logits = _logits(net, data.x_train)
+    facts: dict[str, Any] = {
+        "data_set": data.name,
+        "n": len(data.y_train),
+        "classes": len(data.classes),
+        "labels_sha256": _digest(data.y_train),
+        "generator": {
+            "network": generator.net,
+            "parameters": sum(p.numel() for p in net.parameters() if p.requires_grad),
+            "mode": "eval",
+            "recipe": asdict(generator.recipe),
+            "seconds": round(trained.seconds, 1),
+            "train_accuracy": round(_accuracy(logits, data.y_train), 5),
+            "test_accuracy": None,
+            "torch": torch.__version__,
+        },
+    }
+    if data.x_test is not None and data.y_test is not None:
+        facts["generator"]["test_accuracy"] = round(_accuracy(_logits(net, data.x_test), data.y_test), 5)
+    q = wrong_label_q(logits, data.y_train).astype(np.float32)
+    stem = f"{data.name}_{generator.net}"
+    with replacing(inside / f"{stem}.safetensors") as beside:
+        save_file({name: value.contiguous().cpu() for name, value in net.state_dict().items()}, beside)
+    write_text(inside / f"{stem}.json", json.dumps(facts, indent=1) + "\n")
+    # q comes last: a generator counts as stored when its q is there
+    write_with(inside / f"{stem}_q.npy", lambda out: np.save(out, q))
+    return Beliefs(q, facts, f"{stem}_q.npy")
+
+
+def _as_rows(x: np.ndarray) -> Tensor:
+    return torch.as_tensor(x if x.dtype == np.uint8 else x.astype(np.float32))
+
+
+@torch.no_grad()
+def _logits(net: Net, x: np.ndarray) -> np.ndarray:
+    device = next(net.parameters()).device
+    with evaluation_mode(net):
+        parts = [net(part.to(device)).cpu() for part in _as_rows(x).split(_EVALUATION_BATCH)]
+    return torch.cat(parts).double().numpy()
+
+
+def _digest(labels: np.ndarray) -> str:
+    return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
+
+
+def _accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
+    return float((logits.argmax(axis=1) == labels).mean())

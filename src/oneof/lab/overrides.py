@@ -1,0 +1,156 @@
+"""Changes to a declared protocol from the command line. They are recorded with the plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from oneof.datasets.registry import entry as data_entry
+from oneof.lab.errors import LabError
+from oneof.lab.protocol import Entry, Protocol
+from oneof.lab.protocols import NETS
+from oneof.lab.search import Criterion, Search
+from oneof.methods import list_methods, make_method
+from oneof.training import Recipe
+from oneof.views.images import POLICIES
+
+
+def override(
+    protocol: Protocol,
+    *,
+    methods: Sequence[str] = (),
+    data: Sequence[str] = (),
+    nets: Sequence[str] = (),
+    splits: int | None = None,
+    epochs: int | None = None,
+    configurations: int | None = None,
+    select_by: Criterion | None = None,
+    curves: int | None = None,
+    settings: Sequence[str] = (),
+) -> Protocol:
+    """The protocol with some of its values replaced."""
+    changes: dict[str, Any] = {}
+    if methods:
+        changes["entries"] = _chosen(protocol, methods)
+    if data:
+        changes["data"] = tuple(_spelled(name) for name in data)
+    if nets:
+        unknown = [name for name in nets if name not in NETS]
+        if unknown:
+            raise LabError(f"there is no net {unknown[0]!r}; there are {', '.join(NETS)}.")
+        changes["nets"] = tuple(nets)
+    if splits is not None:
+        first = protocol.seeds[0]
+        changes["seeds"] = tuple(range(first, first + _positive("splits", splits)))
+    if epochs is not None:
+        changes["recipe"] = {**protocol.recipe, "epochs": _positive("epochs", epochs)}
+    if configurations is not None:
+        number = _positive("configurations", configurations)
+        if number > 1 and protocol.search is not None and protocol.search.grids:
+            raise LabError(
+                f"--configurations {number}: {protocol.name} tries a declared grid, not a number of draws;\n"
+                "  --configurations 1 leaves the search out, --set METHOD.NAME=VALUE fixes one value."
+            )
+        search = protocol.search or Search()
+        changes["search"] = None if number == 1 else replace(search, configurations=number)
+    if select_by is not None:
+        changes["criterion"] = select_by
+    if curves is not None:
+        changes["curves"] = curves
+    made = replace(protocol, **changes)
+    for setting in settings:
+        made = _set(made, setting)
+    return made
+
+
+def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Entry, ...]:
+    """Entries by label or method; others are added as they are, parents of tuned entries are kept."""
+    found: dict[str, Entry] = {}
+    for name in methods:
+        matching = [e for e in protocol.entries if name in (e.label, e.method)]
+        if not matching:
+            if name not in {info.name for info in list_methods()}:
+                make_method(name)  # its error lists the methods there are
+            matching = [Entry(name, name)]
+        found |= {e.label: e for e in matching}
+    for entry in list(found.values()):
+        if entry.tuned_as and entry.tuned_as not in found:
+            parent = protocol.entry(entry.tuned_as)
+            found = {parent.label: replace(parent, reported=False), **found}
+    return tuple(found.values())
+
+
+def _set(protocol: Protocol, setting: str) -> Protocol:
+    """`recipe.epochs=50`, `search.seed=1`, `lr=0.1`, `rplg.alpha=0.3` (a method's hyper-parameter)."""
+    key, equals, text = setting.partition("=")
+    if not equals:
+        raise LabError(f"--set {setting}: write it as name=value, such as rplg.alpha=0.3.")
+    value = _value(text)
+    owner, dot, name = key.rpartition(".")
+    if owner == "recipe":
+        known = {f.name for f in fields(Recipe)}
+        if name not in known - {"seed", "device", "lr", "weight_decay"}:
+            raise LabError(f"--set {setting}: the recipe has no {name!r}; it has {', '.join(sorted(known))}.")
+        return replace(protocol, recipe={**protocol.recipe, name: value})
+    if owner == "search":
+        search = protocol.search
+        known = {f.name for f in fields(Search)} - {"grids"}
+        if search is not None and search.grids:
+            known = {"seeds"}  # all else belongs to random draws
+        if search is None or name not in known:
+            raise LabError(f"--set {setting}: the search of {protocol.name} has no {name!r} that can be set.")
+        if isinstance(getattr(search, name), tuple) and not isinstance(value, list):
+            raise LabError(f"--set {setting}: write a list, such as search.{name}=[{text}].")
+        change: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
+        return replace(protocol, search=replace(search, **change))
+    if not dot:
+        if key not in ("lr", "weight_decay", "scaling", "policy"):
+            raise LabError(f"--set {setting}: {protocol.name} has no {key!r} that can be set.")
+        if key == "policy" and value not in POLICIES:
+            raise LabError(f"--set {setting}: there is no such policy; there are {', '.join(POLICIES)}.")
+        return replace(protocol, **{key: value})
+    entries = [e for e in protocol.entries if owner in (e.label, e.method)]
+    if not entries:
+        raise LabError(f"--set {setting}: {protocol.name} has no method {owner!r}.")
+    make_method(entries[0].method, {name: value})
+    protocol = _without_grid(protocol, {e.method for e in entries}, name)
+    return replace(
+        protocol,
+        entries=tuple(
+            dataclasses.replace(e, params={**e.params, name: value}) if e in entries else e
+            for e in protocol.entries
+        ),
+    )
+
+
+def _without_grid(protocol: Protocol, methods: set[str], name: str) -> Protocol:
+    """A value that is given is not searched."""
+    search = protocol.search
+    if search is None or not search.grids:
+        return protocol
+    grids = {
+        method: {k: v for k, v in grid.items() if method not in methods or k != name}
+        for method, grid in search.grids.items()
+    }
+    return replace(protocol, search=replace(search, grids=grids))
+
+
+def _spelled(data: str) -> str:
+    """The registry's spelling of a data set; the path of a file as it is."""
+    return data if data.lower().endswith(".mat") else data_entry(data).name
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"None": None, "True": True, "False": False}.get(text, text)
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise LabError(f"--{name} {value}: give a number of at least 1.")
+    return value

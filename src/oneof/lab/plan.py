@@ -1,0 +1,261 @@
+"""From a protocol to jobs: per data set, net and entry a search, and the reported trainings after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oneof.datasets import DataError, MissingDataError
+from oneof.lab.errors import LabError
+from oneof.lab.jobs import Job
+from oneof.lab.prepared import Prepared, prepare
+from oneof.lab.protocol import Entry, Protocol
+from oneof.lab.protocols import net_for, views_for
+from oneof.lab.records import Record, Records
+from oneof.lab.search import configurations, winner
+from oneof.methods import Method, make_method
+from oneof.tables.files import write_text
+
+
+@dataclass
+class Cell:
+    """One entry on one data set with one net."""
+
+    data: str
+    net: str
+    entry: Entry
+    configurations: list[dict[str, Any]]
+    search: list[list[Job]]
+    """Per configuration the trainings on the search splits; empty where nothing is searched."""
+    chosen: int | None = None
+    report: list[Job] = field(default_factory=list)
+    parent: Cell | None = None
+    """The cell whose best configuration this one varies."""
+    dead: bool = False
+    """No configuration could be trained: there is nothing to report."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.data, self.net, self.entry.label
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "data": self.data,
+            "net": self.net,
+            "label": self.entry.label,
+            "method": self.entry.method,
+            "reported": self.entry.reported,
+            "configurations": self.configurations,
+            "search": [[job.hash for job in jobs] for jobs in self.search],
+            "chosen": self.chosen,
+            "report": [job.hash for job in self.report],
+        }
+
+
+class Plan:
+    """All cells of a protocol. `ready` gives the jobs whose turn has come; records move it on."""
+
+    def __init__(self, protocol: Protocol, records: Records, strict: bool = False) -> None:
+        self.protocol, self.records = protocol, records
+        self.left_out: dict[str, str] = {}
+        self.data: dict[str, Prepared] = {}
+        for name in protocol.data:
+            try:
+                prepared = prepare(name)
+            except DataError as error:
+                if strict:
+                    raise
+                missing = isinstance(error, MissingDataError)
+                self.left_out[name] = (
+                    f"its files are not in the data folder (oneof data fetch {name})"
+                    if missing
+                    else str(error)
+                )
+            else:
+                self.data[prepared.name] = prepared
+        if not self.data:
+            reasons = "\n".join(f"  {name}: {reason}" for name, reason in self.left_out.items())
+            raise LabError(f"{protocol.name} cannot run here, none of its data sets is at hand:\n{reasons}")
+        self.cells: list[Cell] = []
+        for name in self.data:
+            for net in protocol.nets:
+                made: dict[str, Cell] = {}
+                for entry in protocol.entries:
+                    parent = made.get(entry.tuned_as) if entry.tuned_as else None
+                    made[entry.label] = self._cell(name, net, entry, parent)
+                self.cells += made.values()
+        self.handed_out: set[str] = set()
+
+    def _cell(self, data: str, net: str, entry: Entry, parent: Cell | None) -> Cell:
+        p = self.protocol
+        default = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
+        if parent is not None:
+            return Cell(data, net, entry, [], [], parent=parent)
+        if p.search is None:
+            only = [{**default, "params": dict(entry.params)}]
+            return Cell(data, net, entry, only, [])
+        tried = configurations(entry.method, p.search, default, entry.params)
+        if len(tried) == 1:  # nothing to choose from
+            return Cell(data, net, entry, tried, [])
+        jobs = [
+            [self._job(data, net, entry, one, seed, searching=True) for seed in p.search.seeds]
+            for one in tried
+        ]
+        return Cell(data, net, entry, tried, jobs)
+
+    def _job(
+        self, data: str, net: str, entry: Entry, values: Mapping[str, Any], seed: int, searching: bool
+    ) -> Job:
+        p, prepared = self.protocol, self.data[data]
+        images = prepared.pixels is not None
+        if images and prepared.rule is not None:
+            # every trial on images has a draw of its own: the official test rows do not vary
+            prepared = prepare(data, {**prepared.rule, "seed": seed})
+        recipe = dict(p.recipe) if searching else {**p.recipe, **p.report_recipe}
+        recipe |= {"lr": values["lr"], "weight_decay": values["weight_decay"]}
+        method = make_method(entry.method, dict(values["params"]))
+        # a search on a reported split is a reported training, too
+        number = p.seeds.index(seed) if seed in p.seeds else -1
+        on_images = {"views": views_for(data, p.policy)} if images else {}
+        return Job(
+            on_images
+            | {
+                "data": {
+                    "name": data,
+                    "candidates": prepared.rule,
+                    "hash": prepared.hash,
+                },
+                "split": {"rule": "90/10, official test" if images else "80/10/10", "seed": seed},
+                "scaling": "pixels" if images else values["scaling"],
+                "net": net_for(net, data),
+                "method": {"name": entry.method, **method.params()},
+                "recipe": recipe,
+                "information": self._information(method, searching),
+                "epoch_by": "labels" if p.criterion == "accuracy" else "candidates",
+                "curves": 0 <= number < p.curves,
+            }
+        )
+
+    def _information(self, method: Method, searching: bool) -> str:
+        """What clean rows are used for; without a use for them `none` and `select` are the same training."""
+        information = self.protocol.information
+        if information == "loss":
+            return "half" if searching else "loss"
+        learns = method.clean_rows(self.protocol.recipe["batch_size"]) > 0
+        return information if learns else "select"
+
+    # ---- going on -----------------------------------------------------------------------------
+
+    def ready(self) -> Iterator[Job]:
+        """Jobs that can run now and were not given out before; finished ones are left out."""
+        for cell in self.cells:
+            for job in self._next(cell):
+                if job.hash not in self.handed_out:
+                    self.handed_out.add(job.hash)
+                    if self.records.get(job.hash) is None:
+                        yield job
+
+    def _next(self, cell: Cell) -> list[Job]:
+        if cell.report or cell.dead:
+            return cell.report
+        self._choose(cell)
+        if cell.chosen is None and not cell.dead:
+            return [job for jobs in cell.search for job in jobs]
+        if cell.dead or not cell.entry.reported:
+            return []
+        values = cell.configurations[cell.chosen or 0]
+        cell.report = [
+            self._job(cell.data, cell.net, cell.entry, values, seed, searching=False)
+            for seed in self.protocol.seeds
+        ]
+        return cell.report
+
+    def _choose(self, cell: Cell) -> None:
+        """Set the cell's best configuration, once its search, or its parent's, is complete."""
+        if cell.chosen is not None or cell.dead:
+            return
+        if cell.parent is not None:
+            self._choose(cell.parent)
+            cell.dead = cell.parent.dead
+            if cell.parent.chosen is not None:
+                values = dict(cell.parent.configurations[cell.parent.chosen])
+                values["params"] = {**values["params"], **cell.entry.params}
+                cell.configurations, cell.chosen = [values], 0
+            return
+        if not cell.search:
+            cell.chosen = 0
+            return
+        trials: list[list[Record]] = []
+        for jobs in cell.search:
+            found = [self.records.get(job.hash) for job in jobs]
+            if any(record is None for record in found):
+                return
+            trials.append([record for record in found if record is not None])
+        cell.chosen = winner(trials, self.protocol.criterion)
+        cell.dead = cell.chosen is None
+
+    # ---- how far ------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """Number of jobs of the whole protocol; the reported ones are counted before they are known."""
+        jobs = 0
+        for cell in self.cells:
+            jobs += sum(map(len, cell.search))
+            jobs += len(self.protocol.seeds) if cell.entry.reported and not cell.dead else 0
+        return jobs
+
+    @property
+    def done(self) -> int:
+        return sum(self.records.get(job.hash) is not None for job in self.known())
+
+    def known(self) -> Iterator[Job]:
+        for cell in self.cells:
+            for jobs in cell.search:
+                yield from jobs
+            yield from cell.report
+
+    def failed(self) -> list[Record]:
+        found = {job.hash: self.records.get(job.hash) for job in self.known()}
+        return [record for record in found.values() if record and record["status"] == "failed"]
+
+    @property
+    def complete(self) -> bool:
+        return all(self.records.get(job.hash) is not None for job in self.known()) and all(
+            cell.dead or cell.chosen is not None for cell in self.cells
+        )
+
+    def save(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        """Write `plan-<protocol>.json`: which records are whose. Reports need it and the records only."""
+        content = {
+            "protocol": self.protocol.to_dict(),
+            **facts,
+            "left_out": self.left_out,
+            "data": {name: prepared.facts() for name, prepared in self.data.items()},
+            "cells": [cell.to_dict() for cell in self.cells],
+        }
+        write_text(self._file(folder), json.dumps(content, indent=1) + "\n")
+
+    def versions_in(self, folder: Path) -> dict[str, str] | None:
+        """What an earlier lab in the folder was run with."""
+        return (self._earlier(folder) or {}).get("versions")
+
+    def no_longer_in(self, folder: Path) -> list[str]:
+        """Reported rows of an earlier plan in the folder that this one lacks."""
+        here = {cell.key for cell in self.cells}
+        there = (self._earlier(folder) or {"cells": []})["cells"]
+        return [
+            f"{c['label']} on {c['data']}"
+            for c in there
+            if c["reported"] and (c["data"], c["net"], c["label"]) not in here
+        ]
+
+    def _earlier(self, folder: Path) -> dict[str, Any] | None:
+        file = self._file(folder)
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+    def _file(self, folder: Path) -> Path:
+        return folder / f"plan-{self.protocol.name}.json"

@@ -1,0 +1,126 @@
+"""Data as jobs see them: rows, candidate sets and truth, with a hash, loaded once per process."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oneof.candidates import Candidates
+from oneof.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from oneof.datasets import DataSet
+
+TITLES = {
+    "digits": "Digits",
+    "lost": "Lost",
+    "birdsong": "BirdSong",
+    "msrcv2": "MSRCv2",
+    "soccer-player": "Soccer Player",
+    "yahoo-news": "Yahoo! News",
+    "mnist": "MNIST",
+    "fmnist": "Fashion-MNIST",
+    "kmnist": "Kuzushiji-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny-imagenet": "TinyImageNet",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A data set with candidate sets on all its rows."""
+
+    name: str
+    x: np.ndarray
+    candidates: Candidates
+    truth: np.ndarray
+    rule: Mapping[str, Any] | None = None
+    """How the candidate sets were drawn; None: they came with the data."""
+    test: tuple[np.ndarray, np.ndarray] | None = None
+    """The official test rows and their labels, where there are some; otherwise they are split off."""
+    pixels: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    """Images: mean and standard deviation of every channel."""
+
+    @property
+    def n_classes(self) -> int:
+        return self.candidates.n_classes
+
+    @cached_property
+    def hash(self) -> str:
+        """Digest of features, candidate sets and true labels."""
+        digest = hashlib.sha256(self.candidates.hash.encode())
+        digest.update(np.ascontiguousarray(self.x).tobytes())
+        digest.update(self.truth.astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+    def facts(self) -> dict[str, Any]:
+        """What belongs beside every result on this data set."""
+        sizes = self.candidates.sizes
+        return {
+            "rows": len(sizes),
+            "features": int(np.prod(self.x.shape[1:])),
+            "classes": self.n_classes,
+            "mean_size": round(float(sizes.mean()), 4),
+            "singletons": round(float((sizes == 1).mean()), 4),
+            "pairs": round(float((sizes == 2).mean()), 4),
+            "largest": int(sizes.max()),
+            "sizes": {str(size): int(n) for size, n in enumerate(np.bincount(sizes)) if n},
+            "hash": self.hash,
+        }
+
+
+def candidate_rule(n_classes: int) -> dict[str, Any]:
+    """How sets are drawn where the data come without: VALEN's rule, about four false labels, one draw."""
+    return {"rule": "instance", "rate": round(4 / n_classes, 6), "seed": 0}
+
+
+def prepare(name: str, rule: Mapping[str, Any] | None = None) -> Prepared:
+    """The data set with its own candidates, or with sets drawn by a rule (see `candidate_rule`)."""
+    return _prepare(name, None if rule is None else tuple(sorted(rule.items())))
+
+
+@lru_cache(maxsize=16)  # the draws of all trials of a data set: a plan asks for them entry by entry
+def _prepare(name: str, rule: tuple[tuple[str, Any], ...] | None) -> Prepared:
+    data = _loaded(name)
+    if not name.lower().endswith(".mat"):
+        name = data.name  # the registry's spelling; a file keeps its path, by which others find it
+    test = pixels = None
+    if data.x_test is not None and data.y_test is not None:
+        test = (data.x_test, data.y_test)
+    if data.x_train.ndim == 4:
+        channels = data.x_train.shape[1]
+        pixels = (data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.25,) * channels))
+    if data.candidates is not None:
+        return Prepared(name, data.x_train, data.candidates, data.y_train, None, test, pixels)
+    drawn_by = dict(rule or ()) or candidate_rule(len(data.classes))
+    return Prepared(name, data.x_train, _drawn(data, drawn_by), data.y_train, drawn_by, test, pixels)
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str) -> DataSet:
+    from oneof.datasets import load
+
+    return load(name)
+
+
+def _drawn(data: Any, rule: dict[str, Any]) -> Candidates:
+    from oneof.candidates.generate import flip_sets, instance_sets, uniform_sets
+    from oneof.lab.generator import beliefs
+
+    n_classes = len(data.classes)
+    kind, seed = rule["rule"], rule["seed"]
+    if kind == "instance":
+        # a generator for a table is small, and the same wherever it is trained
+        q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
+        return instance_sets(data.y_train, rule["rate"], seed, q=q, classes=data.classes)
+    if kind == "flips":
+        return flip_sets(data.y_train, n_classes, rule["rate"], seed, classes=data.classes)
+    if kind == "uniform":
+        return uniform_sets(data.y_train, n_classes, seed, classes=data.classes)
+    raise LabError(f"unknown rule {kind!r} for candidate sets; there are instance, flips and uniform.")

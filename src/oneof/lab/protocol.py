@@ -1,0 +1,206 @@
+"""What a declared experiment consists of: its rows, its data, and all that must be said to repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from oneof.lab.search import Criterion, Search
+
+PAPER_RECIPE: dict[str, Any] = {
+    "epochs": 250,
+    "batch_size": 256,
+    "optimiser": "sgd",
+    "momentum": 0.9,
+    "schedule": "constant",
+    "patience": 50,
+    "select": "best",
+    "clean_weight": 0.0,
+    "clean_batch": 64,
+}
+"""The recipe of the paper's experiments; a protocol without one of its own has this."""
+
+NET_OF_IMAGES = {
+    "mnist": "lenet", "fmnist": "lenet", "kmnist": "lenet",
+    "cifar10": "wrn-28-2", "cifar100": "wrn-28-2", "tiny-imagenet": "resnet18",
+}  # fmt: skip
+"""The data sets of images, each with the net that the literature uses for it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table: a method with some hyper-parameters given."""
+
+    label: str
+    method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tuned_as: str | None = None
+    """Label of the entry whose best configuration this one varies; None: it has a search of its own."""
+    reported: bool = True
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A declared experiment."""
+
+    name: str
+    title: str
+    entries: tuple[Entry, ...]
+    data: tuple[str, ...]
+    nets: tuple[str, ...]
+    recipe: Mapping[str, Any] = field(default_factory=lambda: dict(PAPER_RECIPE))
+    report_recipe: Mapping[str, Any] = field(default_factory=dict)
+    """What the reported trainings change in the recipe of the search."""
+    lr: float = 0.05
+    weight_decay: float = 1e-3
+    scaling: str = "global"
+    """Learning rate, weight decay and scaling of the first configuration, or of the only one."""
+    policy: str = "bilinear"
+    """What the strong view of colour images does beside flip, crop and Cutout."""
+    information: Literal["none", "select", "loss"] = "select"
+    """`none`: no method sees a clean row. `select`: those that learn from clean rows do. `loss`: clean rows
+    are in every method's loss; a search uses one half for that and the other half to select."""
+    criterion: Criterion = "accuracy"
+    search: Search | None = field(default_factory=Search)
+    seeds: tuple[int, ...] = tuple(range(10))
+    """Splits of the reported trainings, the same for all entries."""
+    curves: int = 0
+    """Of how many reported splits the epoch log is kept."""
+    reference: str = "rplg"
+    """The entry all others are tested against."""
+    figures: tuple[str, ...] = ("accuracies", "ranks", "curves")
+    """Names of `oneof.lab.plots.PLOTS`."""
+    paper_table: str | None = None
+    """Which published table has the same rows."""
+
+    @property
+    def on_images(self) -> bool:
+        return all(name in NET_OF_IMAGES for name in self.data)
+
+    @property
+    def on_tables(self) -> bool:
+        return not any(name in NET_OF_IMAGES for name in self.data)
+
+    def entry(self, label: str) -> Entry:
+        return next(e for e in self.entries if e.label == label)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Protocol:
+        made = dict(values)
+        made["entries"] = tuple(Entry(**e) for e in made["entries"])
+        if made["search"] is not None:
+            made["search"] = Search(**{k: _tuple(v) for k, v in made["search"].items()})
+        known = {f.name for f in fields(cls)}  # plans of earlier versions say more
+        return cls(**{k: _tuple(v) for k, v in made.items() if k in known})
+
+    def _given(self) -> str:
+        """What entries set beside the defaults and outside of a grid, as a sentence."""
+        grids = self.search.grids if self.search is not None else {}
+        shown = []
+        for entry in self.entries:
+            given = {k: v for k, v in entry.params.items() if k not in grids.get(entry.method, {})}
+            if given and entry.tuned_as is None:
+                shown.append(f"{entry.label}: {', '.join(f'{k} {v}' for k, v in given.items())}")
+        return f" Set otherwise: {'; '.join(shown)}." if shown else ""
+
+    def rules(self) -> list[str]:
+        """The protocol in sentences, for reports."""
+        r, end = self.recipe, {**self.recipe, **self.report_recipe}
+        lines = []
+        if not self.on_tables:
+            lines.append(
+                "Images: official training rows split 90/10 into training and validation by seed, official "
+                "test rows, candidate sets drawn by that seed; weak views (flip, crop) and strong ones (also "
+                f"Cutout and, on colour images, the policy {self.policy})."
+            )
+        if not self.on_images:
+            lines.append(
+                f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
+                "the same for all methods; the training seed is the split's."
+            )
+        lines.append(
+            f"Optimiser: {r['optimiser']}, momentum {r['momentum']}, batch {r['batch_size']}, "
+            f"{r['schedule']} learning rate."
+        )
+        if end["select"] == "best":
+            lines.append(
+                f"Length: at most {end['epochs']} epochs"
+                + (f", stop after {end['patience']} without improvement" if end["patience"] else "")
+                + f"; the epoch with the best {_score(self.criterion)} on the validation rows counts."
+            )
+        else:
+            lines.append(f"Length: {end['epochs']} epochs, no early stop; the last epoch counts.")
+        if self.information == "loss":
+            lines.append(
+                f"Clean rows: all validation rows are in every method's loss (weight {r['clean_weight']:g}, "
+                f"{r['clean_batch']} rows a step)."
+                + (
+                    " Hyper-parameters are chosen with one half of them in the loss and the other half for "
+                    "selection."
+                    if self.search
+                    else ""
+                )
+            )
+        elif self.information == "none":
+            lines.append("Clean rows: no method learns from any.")
+        elif self.criterion == "accuracy":
+            lines.append(
+                "Clean rows: the validation rows; RPLG's meta-learner learns from them, all methods select "
+                "by them."
+            )
+        else:
+            lines.append("Clean rows: none. Selection and meta-learner see candidate sets only.")
+        if self.search is None:
+            lines.append(
+                f"Hyper-parameters: the methods' defaults, learning rate {self.lr:g}, weight decay "
+                f"{self.weight_decay:g}"
+                + ("." if self.on_images else f", scaling {self.scaling}.")
+                + self._given()
+            )
+        elif self.search.grids:
+            s = self.search
+            grids = "; ".join(
+                f"{method}: {', '.join(f'{name} {list(values)}' for name, values in grid.items())}"
+                for method, grid in s.grids.items()
+            )
+            lines.append(
+                f"Hyper-parameters: all combinations of a few values ({grids}), best mean "
+                f"{_score(self.criterion)} on the validation rows of {_seeds(s.seeds)}; the others have "
+                f"their defaults. Learning rate {self.lr:g}, weight decay {self.weight_decay:g}."
+                + self._given()
+            )
+        else:
+            s = self.search
+            lines.append(
+                f"Hyper-parameters: random search, {s.configurations} configurations per method, data set "
+                f"and net (the first is the default), best mean {_score(self.criterion)} on "
+                f"{len(s.seeds)} splits (seeds {_span(s.seeds)}) that are not reported; learning rate "
+                f"{s.lr[0]:g} to {s.lr[1]:g}, weight decay {s.weight_decay[0]:g} to {s.weight_decay[1]:g}, "
+                f"scaling {' or '.join(s.scaling)}, and the method's own."
+            )
+        return lines
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _span(seeds: tuple[int, ...]) -> str:
+    whole = len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+
+
+def _seeds(seeds: tuple[int, ...]) -> str:
+    return f"seed{'' if len(seeds) == 1 else 's'} {_span(seeds)}"
+
+
+def _score(criterion: str) -> str:
+    return {
+        "accuracy": "clean accuracy",
+        "covering": "covering rate",
+        "approximated": "approximated accuracy (epochs: covering rate)",
+    }[criterion]

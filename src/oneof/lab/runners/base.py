@@ -1,0 +1,62 @@
+"""What the lab asks of a runner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from oneof.lab.jobs import Job
+from oneof.lab.records import Record
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how a job runs, which is no part of what it is."""
+
+    device: str = "cpu"
+    speed: str = "auto"
+    """See `Recipe.speed`."""
+    scratch: Path | None = None
+    """Long jobs (images) keep a checkpoint in a folder of their own here and continue from it."""
+
+    def describe(self) -> dict[str, str]:
+        """For records."""
+        import torch
+
+        gpu = self.device.startswith("cuda") and torch.cuda.is_available()
+        name = torch.cuda.get_device_name(self.device) if gpu else self.device
+        return {"device": name, "speed": self.speed, "torch": torch.__version__}
+
+
+class Runner(Protocol):
+    """Runs jobs somewhere. Leaving the context ends everything that it started."""
+
+    def __enter__(self) -> Runner: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    @property
+    def slots(self) -> int:
+        """How many jobs can run at once."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """How many do."""
+        ...
+
+    def free(self) -> bool:
+        """Whether another job may start now."""
+        ...
+
+    def start(self, job: Job) -> None: ...
+
+    def wait(self) -> list[Record]:
+        """Records of jobs that have ended; blocks for a while at most, and may come back empty."""
+        ...
+
+
+def lost(job: Job, reason: str) -> Record:
+    """The record of a job whose process or machine went away for good."""
+    return {"job": job.hash, "config": dict(job.config), "status": "failed", "error": reason, "seconds": 0.0}

@@ -1,0 +1,148 @@
+"""Jobs in processes of this machine: one per core, one thread each, no more than the memory allows."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from oneof.lab.jobs import Job
+from oneof.lab.records import Record
+from oneof.lab.runners.base import Place, lost
+
+WORKER_BYTES = 700 * 2**20
+"""Memory a worker is expected to take: torch, the data, a small net."""
+TRIES = 2
+"""A worker that dies (the system killed it for memory, say) has its job tried again so many times in all."""
+
+
+class LocalRunner:
+    """Worker processes that live as long as the lab and keep their data loaded."""
+
+    def __init__(self, workers: int | None = None, device: str = "cpu", speed: str = "auto") -> None:
+        self.slots = workers or default_workers()
+        self.device, self.speed = device, speed
+        self.workers: list[Worker] = []
+        self.scratch: Path | None = None
+        """Where long jobs keep their checkpoints; the lab sets it."""
+
+    def __enter__(self) -> LocalRunner:
+        self.workers = [Worker(self.place) for _ in range(self.slots)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.stop()
+
+    @property
+    def place(self) -> Place:
+        return Place(self.device, self.speed, self.scratch)
+
+    @property
+    def running(self) -> int:
+        return sum(worker.job is not None for worker in self.workers)
+
+    def free(self) -> bool:
+        if self.running == self.slots:
+            return False
+        # a worker that waits for memory is better than one that is killed for it
+        return self.running == 0 or free_memory() > WORKER_BYTES // 4
+
+    def start(self, job: Job) -> None:
+        worker = next(worker for worker in self.workers if worker.job is None)
+        worker.give(job, tries=1)
+
+    def wait(self) -> list[Record]:
+        busy: dict[Any, Worker] = {worker.pipe: worker for worker in self.workers if worker.job is not None}
+        records = []
+        for pipe in wait(list(busy), timeout=1.0):
+            worker = busy[pipe]
+            job, tries = worker.job, worker.tries
+            assert job is not None
+            try:
+                records.append(worker.pipe.recv())
+                worker.job = None
+            except (EOFError, OSError):
+                code = worker.stop()
+                fresh = self.workers[self.workers.index(worker)] = Worker(self.place)
+                if tries < TRIES:
+                    fresh.give(job, tries + 1)
+                else:
+                    records.append(lost(job, f"the worker process died {tries} times (exit code {code})"))
+        return records
+
+
+class Worker:
+    """A process and the pipe to it."""
+
+    def __init__(self, place: Place) -> None:
+        context = mp.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process: BaseProcess = context.Process(target=work, args=(other, place), daemon=True)
+        self.process.start()
+        other.close()
+        self.job: Job | None = None
+        self.tries = 0
+
+    def give(self, job: Job, tries: int) -> None:
+        self.job, self.tries = job, tries
+        with suppress(OSError):  # if it has died, `wait` finds out and starts another
+            self.pipe.send(dict(job.config))
+
+    def stop(self) -> int | None:
+        self.pipe.close()
+        if self.process.is_alive():
+            self.process.terminate()
+        self.process.join()
+        return self.process.exitcode
+
+
+def work(pipe: Connection, place: Place) -> None:
+    """The life of a worker: take a configuration, train, send the record; end with the lab."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the lab's business
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    import torch
+
+    from oneof.lab.trial import run_job
+
+    torch.set_num_threads(1)
+    while True:
+        try:
+            config = pipe.recv()
+            pipe.send(run_job(Job(config), place))
+        except (EOFError, OSError):
+            return
+
+
+def _end_with_parent() -> None:
+    """A worker whose lab was killed must not go on training for nobody."""
+    parent = mp.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def default_workers() -> int:
+    """One per core this process may use, as far as the memory goes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, free_memory() // WORKER_BYTES))
+
+
+def free_memory() -> int:
+    """Bytes that are available without swapping; a generous guess where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 8 * 2**30

@@ -1,0 +1,150 @@
+"""Hyper-parameters: a seeded random search with the same budget for every method, or a declared grid.
+
+A value is drawn by (search seed, method, hyper-parameter, number of the configuration) alone, so a new
+hyper-parameter leaves the others as they were. What all methods share (learning rate, weight decay,
+scaling) is drawn without the method's name: configuration i gives every method the same three.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from oneof.lab.records import Record
+from oneof.methods import make_method
+
+Criterion = Literal["accuracy", "covering", "approximated"]
+"""What chooses epoch and configuration: clean labels (the paper's way), or candidate sets alone."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The budget and the ranges that all methods share."""
+
+    configurations: int = 8
+    """Per method, data set and net; the first one is the default."""
+    seeds: tuple[int, ...] = (1000, 1001)
+    """Splits to search on. Those of random draws are never reported; a grid on images, whose test rows are
+    official and never searched on, may use a reported one."""
+    seed: int = 0
+    lr: tuple[float, float] = (1e-2, 5e-1)
+    weight_decay: tuple[float, float] = (1e-5, 3e-2)
+    scaling: tuple[str, ...] = ("global", "standard")
+    grids: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    """Method, hyper-parameter, values: where trainings are dear, all combinations of a few values instead of
+    random draws. Methods without a grid keep what they have."""
+
+
+def configurations(
+    method: str,
+    search: Search,
+    default: Mapping[str, Any],
+    fixed: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """The configurations to try: `lr`, `weight_decay`, `scaling` and `params` of the method.
+
+    `default` has the first configuration's shared values; `fixed` hyper-parameters are not drawn, but a grid
+    that names one tries its own values, too.
+    """
+    fixed = dict(fixed or {})
+    found = [{**default, "params": fixed}]
+    if search.grids:
+        grid = search.grids.get(method, {})
+        for combination in itertools.product(*grid.values()):
+            params = {**fixed, **dict(zip(grid, combination))}
+            if not same_method(method, params, fixed):
+                found.append({**default, "params": params})
+        return found
+    for number in range(1, search.configurations):
+
+        def draw(name: str, owner: str, number: int = number) -> np.random.Generator:
+            return _generator(search.seed, owner, name, number)
+
+        params = {
+            name: value_in(field, draw(name, method))
+            for name, field in searched(method).items()
+            if name not in fixed
+        }
+        scaling = search.scaling[int(draw("scaling", "").integers(len(search.scaling)))]
+        found.append(
+            {
+                "lr": _log_uniform(*search.lr, draw("lr", "")),
+                "weight_decay": _log_uniform(*search.weight_decay, draw("weight_decay", "")),
+                "scaling": scaling,
+                "params": {**params, **fixed},
+            }
+        )
+    return found
+
+
+def same_method(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two choices of hyper-parameters mean the same, given the defaults."""
+    return make_method(name, dict(one)) == make_method(name, dict(other))
+
+
+def searched(method: str) -> dict[str, dataclasses.Field[Any]]:
+    """Hyper-parameters with a declared range, by name."""
+    fields = {f.name: f for f in dataclasses.fields(make_method(method))}  # type: ignore[arg-type]
+    return {
+        name: f
+        for name, f in fields.items()
+        if f.metadata.get("choices") or f.metadata.get("low") is not None
+    }
+
+
+def value_in(field: dataclasses.Field[Any], rng: np.random.Generator) -> Any:
+    """A draw from a declared range."""
+    facts = field.metadata
+    if facts.get("choices"):
+        return facts["choices"][int(rng.integers(len(facts["choices"])))]
+    low, high = facts["low"], facts["high"]
+    whole = isinstance(field.default, int) and not isinstance(field.default, bool)
+    if facts.get("log"):
+        value = _log_uniform(low, high, rng)
+        return round(value) if whole else value
+    if whole:
+        return int(rng.integers(int(low), int(high) + 1))
+    return _rounded(rng.uniform(low, high))
+
+
+def _log_uniform(low: float, high: float, rng: np.random.Generator) -> float:
+    return _rounded(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")  # readable in records, and the same everywhere
+
+
+def _generator(seed: int, *names: Any) -> np.random.Generator:
+    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+
+SCORE: dict[str, str] = {"accuracy": "selection", "covering": "covering", "approximated": "approximated"}
+
+
+def winner(trials: Sequence[Sequence[Record]], criterion: Criterion) -> int | None:
+    """Number of the best configuration by its mean score; ties go to the first, failures to nobody.
+
+    `trials[i]` are the records of configuration i on the search splits.
+    """
+    best: tuple[float, int] | None = None
+    for number, records in enumerate(trials):
+        score = mean_score(records, criterion)
+        if score is not None and (best is None or score > best[0]):
+            best = (score, number)
+    return None if best is None else best[1]
+
+
+def mean_score(records: Sequence[Record], criterion: Criterion) -> float | None:
+    """Of one configuration on the search splits; none if a training of it failed."""
+    if not records or any(record["status"] != "ok" for record in records):
+        return None
+    return float(np.mean([record["result"][SCORE[criterion]] for record in records]))

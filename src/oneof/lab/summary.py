@@ -1,0 +1,176 @@
+"""Reading a folder of records: results by net, data set and row, and `summary.json`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.lab.errors import LabError
+from oneof.lab.protocol import Protocol
+from oneof.lab.protocols import PROTOCOLS
+from oneof.lab.records import Record, Records
+from oneof.lab.search import mean_score
+from oneof.lab.statistics import Comparison, compare, ranks
+from oneof.tables.files import write_text
+
+UNRANKED = ("oracle",)
+"""Rows that see the true labels: shown, but neither ranked nor in bold."""
+
+
+@dataclass
+class CellResult:
+    """The reported trainings of one row on one data set with one net."""
+
+    label: str
+    method: str
+    planned: int
+    records: list[Record]
+    """Those that are done and did not fail."""
+    failed: int
+    configuration: dict[str, Any] | None
+    tried: list[tuple[dict[str, Any], float | None]]
+    """Every configuration of the search with its mean score, in the order of the search."""
+
+    @property
+    def test(self) -> dict[int, float]:
+        """Test accuracy in % by split."""
+        return {r["config"]["split"]["seed"]: 100 * r["result"]["test"] for r in self.records}
+
+    @property
+    def values(self) -> np.ndarray:
+        return np.array(list(self.test.values()))
+
+    @property
+    def mean(self) -> float:
+        return float(self.values.mean())
+
+    @property
+    def std(self) -> float:
+        return float(self.values.std(ddof=1)) if len(self.records) > 1 else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Mean seconds of one training."""
+        return float(np.mean([r["result"]["train_seconds"] for r in self.records]))
+
+    @property
+    def epochs(self) -> float:
+        return float(np.mean([r["result"]["epochs"] for r in self.records]))
+
+
+class Result:
+    """A protocol and the records that belong to it."""
+
+    def __init__(self, plan: dict[str, Any], records: Records) -> None:
+        self.plan = plan
+        self.protocol = Protocol.from_dict(plan["protocol"])
+        self.labels = [e.label for e in self.protocol.entries if e.reported]
+        self.nets = list(dict.fromkeys(c["net"] for c in plan["cells"]))
+        self.data = list(dict.fromkeys(c["data"] for c in plan["cells"]))
+        self.cells: dict[tuple[str, str, str], CellResult] = {}
+        for c in plan["cells"]:
+            if not c["reported"]:
+                continue
+            found = [r for job in c["report"] if (r := records.get(job)) is not None]
+            good = [r for r in found if r["status"] == "ok"]
+            chosen = None if c["chosen"] is None else c["configurations"][c["chosen"]]
+            tried = [
+                (one, mean_score([r for j in jobs if (r := records.get(j))], self.protocol.criterion))
+                for one, jobs in zip(c["configurations"], c["search"])
+            ]
+            self.cells[c["net"], c["data"], c["label"]] = CellResult(
+                c["label"], c["method"], len(self.protocol.seeds), good, len(found) - len(good), chosen, tried
+            )
+
+    def cell(self, net: str, data: str, label: str) -> CellResult | None:
+        found = self.cells.get((net, data, label))
+        return found if found is not None and found.records else None
+
+    def ranked(self) -> list[str]:
+        return [label for label in self.labels if label not in UNRANKED]
+
+    def comparison(self, net: str, data: str, label: str) -> Comparison | None:
+        """The reference row against this one."""
+        ours, other = self.cell(net, data, self.protocol.reference), self.cell(net, data, label)
+        if ours is None or other is None or label == self.protocol.reference:
+            return None
+        return compare(ours.test, other.test)
+
+    def best(self, net: str, data: str) -> set[str]:
+        """The rows with the highest mean, to the two digits that are shown."""
+        means = {n: round(c.mean, 2) for n in self.ranked() if (c := self.cell(net, data, n)) is not None}
+        return {name for name, mean in means.items() if mean == max(means.values())}
+
+    def split_ranks(self, net: str, data: str) -> dict[str, float]:
+        """Mean rank of every row over the splits that all rows have."""
+        cells = {n: c.test for n in self.ranked() if (c := self.cell(net, data, n)) is not None}
+        shared = sorted(set.intersection(*(set(t) for t in cells.values()))) if cells else []
+        if not shared:
+            return {}
+        means = ranks([[test[seed] for test in cells.values()] for seed in shared])
+        return dict(zip(cells, map(float, means)))
+
+    def mean_ranks(self, net: str) -> dict[str, float]:
+        """Mean over data sets of the mean rank over splits; rows that some data set lacks are left out."""
+        per_set = [found for data in self.data if (found := self.split_ranks(net, data))]
+        if not per_set:
+            return {}
+        everywhere = [name for name in per_set[0] if all(name in found for found in per_set)]
+        return {name: float(np.mean([found[name] for found in per_set])) for name in everywhere}
+
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for net in self.nets:
+            for data in self.data:
+                for label in self.labels:
+                    cell = self.cell(net, data, label)
+                    if cell is None:
+                        continue
+                    entry: dict[str, Any] = {
+                        "mean": round(cell.mean, 4),
+                        "std": round(cell.std, 4) if len(cell.records) > 1 else None,
+                        "n": len(cell.records),
+                    }
+                    rank = self.split_ranks(net, data).get(label)
+                    if rank is not None:
+                        entry["mean_rank"] = round(rank, 4)
+                    test = self.comparison(net, data, label)
+                    if test is not None:
+                        entry["p"] = float(f"{test.p:.3g}")
+                        entry["p_corrected"] = float(f"{test.p_corrected:.3g}")
+                        entry["mark"] = test.mark
+                    found.setdefault(net, {}).setdefault(data, {})[label] = entry
+        return found
+
+
+def read_folder(folder: Path) -> list[Result]:
+    """The results of every protocol that was run in a folder."""
+    order = list(PROTOCOLS)
+    plans = sorted(
+        folder.glob("plan-*.json"),
+        key=lambda path: order.index(n) if (n := path.stem.removeprefix("plan-")) in order else len(order),
+    )
+    if not plans:
+        raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
+    records = Records(folder)
+    return [Result(json.loads(path.read_text(encoding="utf-8")), records) for path in plans]
+
+
+def write_summary(folder: Path, results: list[Result]) -> Path:
+    """`summary.json`: protocol → net → data set → row → mean, std, n, mean rank over splits."""
+    content: dict[str, Any] = {r.protocol.name: r.summary() for r in results}
+    content["mean_rank"] = {
+        r.protocol.name: {
+            net: {label: round(rank, 4) for label, rank in r.mean_ranks(net).items()} for net in r.nets
+        }
+        for r in results
+    }
+    content["versions"] = {r.protocol.name: r.plan["versions"] for r in results}
+    content["command"] = {r.protocol.name: r.plan["command"] for r in results}
+    path = folder / "summary.json"
+    write_text(path, json.dumps(content, indent=1) + "\n")
+    return path

@@ -1,0 +1,176 @@
+"""Tables of results: for the terminal, Markdown and LaTeX. One row per method, one column per data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from oneof.lab.paper import published
+from oneof.lab.prepared import TITLES
+from oneof.lab.protocol import NET_OF_IMAGES
+from oneof.lab.summary import Result
+from oneof.methods import make_method
+
+NAMES = {
+    "rplg": "RPLG", "rplg-nm": "RPLG-NM", "dirk": "DIRK", "dirk-ref": "DIRK-REF", "sdct": "SDCT",
+    "pop": "POP", "idgp": "IDGP", "able": "ABLE", "valen": "VALEN", "plcr": "PLCR", "pico": "PiCO",
+    "cavl": "CAVL", "lws": "LWS", "rc": "RC", "cc": "CC", "proden": "PRODEN", "average": "Average",
+    "oracle": "Oracle",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell of a table."""
+
+    text: str
+    best: bool = False
+    mark: str = ""
+
+
+@dataclass
+class Grid:
+    """A table before it is written in some language."""
+
+    columns: list[str]
+    rows: list[list[Shown]]
+    notes: list[str]
+
+
+def title(data: str) -> str:
+    """A data set's name as it is written; files of the user by their name."""
+    return TITLES.get(data) or PurePath(data).stem
+
+
+def method_title(label: str) -> str:
+    return NAMES.get(label, label)
+
+
+def grid(result: Result, net: str, paper: bool = True) -> Grid:
+    """Mean ± std, the mark of the paired test, mean rank; the paper's number and the difference beside it."""
+    p = result.protocol
+    data = [d for d in result.data if any(result.cell(net, d, label) for label in result.labels)]
+    with_paper = {d: paper and any(published(p.paper_table, n, d) for n in result.labels) for d in data}
+    columns = ["method"]
+    for d in data:
+        columns.append(title(d))
+        if with_paper[d]:
+            columns.append("paper")
+    mean_ranks = result.mean_ranks(net)
+    rows = []
+    for label in result.labels:
+        row = [Shown(method_title(label) + (" (adapted)" if _adapted(result, label) else ""))]
+        for d in data:
+            row.append(_cell(result, net, d, label))
+            if with_paper[d]:
+                row.append(_paper_cell(result, net, d, label))
+        rank = mean_ranks.get(label)
+        row.append(Shown("–" if rank is None else f"{rank:.2f}"))
+        rows.append(row)
+    columns.append("mean rank")
+    return Grid(columns, rows, notes(result, net))
+
+
+def _adapted(result: Result, label: str) -> bool:
+    """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
+    info = make_method(result.protocol.entry(label).method).info
+    return any(d not in NET_OF_IMAGES for d in result.data) and info.note.startswith("adapted")
+
+
+def _cell(result: Result, net: str, data: str, label: str) -> Shown:
+    cell = result.cell(net, data, label)
+    if cell is None:
+        return Shown("–")
+    test = result.comparison(net, data, label)
+    incomplete = f" (n={len(cell.records)})" if len(cell.records) < cell.planned else ""
+    spread = f" ± {cell.std:.2f}" if len(cell.records) > 1 else ""  # one training says nothing about it
+    return Shown(
+        f"{cell.mean:.2f}{spread}{incomplete}", label in result.best(net, data), test.mark if test else ""
+    )
+
+
+def _paper_cell(result: Result, net: str, data: str, label: str) -> Shown:
+    number, cell = published(result.protocol.paper_table, label, data), result.cell(net, data, label)
+    if number is None:
+        return Shown("–")
+    mean, _ = number
+    return Shown(f"{mean:.2f}" if cell is None else f"{mean:.2f} ({cell.mean - mean:+.2f})")
+
+
+def notes(result: Result, net: str) -> list[str]:
+    """What stands below every table."""
+    p = result.protocol
+    counts = {len(c.records) for (n, _, _), c in result.cells.items() if n == net and c.records}
+    n = " or ".join(map(str, sorted(counts))) or "0"
+    seeds = {s for (n_, _, _), c in result.cells.items() if n_ == net for s in c.test}
+    if len(seeds) == 1:
+        lines = [
+            "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
+        ]
+    else:
+        lines = [
+            f"Test accuracy in %, mean ± standard deviation over n = {n} splits. "
+            f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
+            "Mean rank: over splits, then data sets; 1 is best."
+        ]
+    if any(published(p.paper_table, label, d) for label in result.labels for d in result.data):
+        lines.append("Paper: the published mean, in brackets ours minus it.")
+    failed = sum(c.failed for (n_, _, _), c in result.cells.items() if n_ == net)
+    if failed:
+        lines.append(f"{failed} reported trainings failed and are not in the means.")
+    for name, reason in result.plan["left_out"].items():
+        lines.append(f"{title(name)} is left out: {reason.splitlines()[0]}")
+    return lines
+
+
+def as_text(result: Result) -> str:
+    """For the terminal; the best mean of a column carries a star."""
+    parts = [f"{result.protocol.name}: {result.protocol.title}"]
+    for net in result.nets:
+        g = grid(result, net)
+        table = [g.columns] + [
+            [("*" if c.best else "") + c.text + (c.mark or " ") if i else c.text for i, c in enumerate(row)]
+            for row in g.rows
+        ]
+        widths = [max(len(row[i]) for row in table) for i in range(len(g.columns))]
+        lines = [
+            "  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+            for row in table
+        ]
+        parts.append("\n".join([f"net: {net}", *lines, *g.notes]))
+    return "\n\n".join(parts)
+
+
+def as_markdown(result: Result, net: str) -> str:
+    """The best mean of a column in bold."""
+    g = grid(result, net)
+    lines = ["| " + " | ".join(g.columns) + " |", "|---" + "|---:" * (len(g.columns) - 1) + "|"]
+    for row in g.rows:
+        cells = [(f"**{c.text}**" if c.best else c.text) + c.mark for c in row]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", *g.notes])
+
+
+def as_latex(result: Result, net: str) -> str:
+    """A `booktabs` table."""
+    g = grid(result, net)
+    marks = {"•": r"$\bullet$", "◦": r"$\circ$", "": ""}
+    lines = [
+        r"\begin{tabular}{l" + "r" * (len(g.columns) - 1) + "}",
+        r"\toprule",
+        " & ".join(_tex(c) for c in g.columns) + r" \\",
+        r"\midrule",
+    ]
+    for row in g.rows:
+        cells = [(rf"\textbf{{{_tex(c.text)}}}" if c.best else _tex(c.text)) + marks[c.mark] for c in row]
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *(f"% {_tex(n)}" for n in g.notes)])
+
+
+def _tex(text: str) -> str:
+    for plain, command in {
+        "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#",
+        "±": r"$\pm$", "−": "$-$", "–": "--", "•": r"$\bullet$", "◦": r"$\circ$",
+    }.items():  # fmt: skip
+        text = text.replace(plain, command)
+    return text

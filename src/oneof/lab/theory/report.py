@@ -1,0 +1,310 @@
+"""The figures of `oneof theory` as verdicts, as Markdown and as plain values for JSON."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from oneof.lab.theory.reference import REFERENCE, Comparison, compare
+from oneof.lab.theory.theorems import TheoremCheck
+from oneof.lab.theory.trained import FRESH, TAU, TrainedCheck
+
+
+@dataclass
+class Findings:
+    """Everything one run of `oneof theory` found."""
+
+    command: str
+    seconds: float
+    theorems: dict[str, list[TheoremCheck]]
+    """By name of the posterior; the reference values belong to `random logits`."""
+    trained: list[TrainedCheck]
+    delta: float
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        return [found for check in self.theorems.get("random logits", []) for found in compare(check)]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A statement of the theory, and whether the figures bear it out."""
+
+    statement: str
+    holds: bool
+    detail: str
+
+
+def verdicts(found: Findings) -> list[Verdict]:
+    """What must hold exactly, and the agreement with the reference values."""
+    checks = [check for group in found.theorems.values() for check in group]
+    rows = [(check, row) for check in checks for row in check.sweep]
+    many = f"{len(checks)} cases"
+    chain = [r.worst_apart >= r.pointwise >= r.bound for _, r in rows]
+    exact = [r.worst == r.identity for _, r in rows]
+    agreed = [comparison.agrees for comparison in found.comparisons]
+    return [
+        Verdict(
+            "Definition 1: on J some model with error epsilon is always wrong",
+            all(c.f_worst == 0 and c.guaranteed_f == 0 for c in checks),
+            many,
+        ),
+        Verdict(
+            "Theorem 1: below its bound phi is right on all of J, and never less often than f",
+            all(c.at_bound_random == c.at_bound_worst == 1 >= c.f_random for c in checks),
+            f"{many}, bounds from {min(c.bound for c in checks):.0e} to {max(c.bound for c in checks):.0e}",
+        ),
+        Verdict(
+            "Beyond the bound the worst case of phi is P(gap of eta' > 2 epsilon')",
+            all(exact),
+            f"{sum(exact)} of {len(exact)}, not one row apart",
+        ),
+        Verdict(
+            "Theorem 2: worst case >= middle line of the proof >= 1 - C [4 epsilon epsilon' K]^lambda",
+            all(chain),
+            f"{sum(chain)} of {len(chain)}; the bound is above 0 in {sum(r.bound > 0 for _, r in rows)}",
+        ),
+        Verdict(
+            "The reference values are met within Monte-Carlo error",
+            all(agreed),
+            f"{sum(agreed)} of {len(agreed)}",
+        ),
+    ]
+
+
+# ---- Markdown ---------------------------------------------------------------------------------------
+
+
+def as_markdown(found: Findings) -> str:
+    """All tables, for the terminal and for a file."""
+    parts = [
+        "# The theory of RPLG, checked where the posterior is known",
+        f"`{found.command}`, {found.seconds:.0f} s, {_versions_line()}.\n"
+        "What the statements mean: docs/theory.md.",
+        "## Verdicts",
+        table(
+            ["statement", "holds", "on"],
+            [[v.statement, "yes" if v.holds else "NO", v.detail] for v in verdicts(found)],
+        ),
+        "## Definition 1 and Theorem 1: errors of chosen size, tau = 2 epsilon",
+        "m: number of excluded labels, the m most probable wrong ones. Shares are shares of J on which the "
+        "argmax is the Bayes label; *f, a struck out* is f itself with the excluded labels crossed out.",
+        _theorem_1(found),
+        "## Theorem 1 beyond its bound: P(phi right on J), random error / worst error",
+        _sweep(found),
+        f"## Theorem 2, on J with eta* − eta^b ≥ {found.delta:g}",
+        "Bound: 1 − C [4 epsilon epsilon' K]^lambda with K the supremum of (1 − Σ)/(eta* − eta^b); a bound "
+        "below 0 says nothing. C is the smallest with which the margin condition holds in the sample.",
+        _theorem_2(found),
+        "## Reference values",
+        _reference(found),
+    ]
+    if found.trained:
+        parts += ["## Trained models", *_trained(found.trained)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _theorem_1(found: Findings) -> str:
+    return table(
+        ["posterior", "m", "epsilon", "P(J)", "f, random", "f, worst", "f, a struck out", "bound on epsilon'",
+         "phi at the bound", "lambda", "C"],
+        [
+            [name, c.excluded, f"{c.epsilon:g}", f"{c.p_j:.3f}", f"{c.f_random:.3f}", f"{c.f_worst:g}",
+             f"{c.f_struck:.3f}", f"{c.bound:.1e}", f"{c.at_bound_random:g} / {c.at_bound_worst:g}",
+             *_margin(c)]
+            for name, checks in found.theorems.items() for c in checks
+        ],
+    )  # fmt: skip
+
+
+def _margin(check: TheoremCheck) -> list[str]:
+    assert check.margin is not None
+    return [f"{check.margin.exponent:.2f}", f"{check.margin.constant:.1f}"]
+
+
+def _sweep(found: Findings) -> str:
+    shown = (0.01, 0.05, 0.1, 0.2, 0.4)
+    return table(
+        ["posterior", "m", "epsilon", *(f"epsilon' {e:g}" for e in shown)],
+        [
+            [
+                name,
+                c.excluded,
+                f"{c.epsilon:g}",
+                *(f"{r.random:.4f} / {r.worst:.3f}" for r in c.sweep if r.epsilon_reduced in shown),
+            ]
+            for name, checks in found.theorems.items()
+            for c in checks
+        ],
+    )
+
+
+def _theorem_2(found: Findings) -> str:
+    shown = (0.005, 0.01, 0.02, 0.05)
+    rows: list[list[Any]] = []
+    for name, checks in found.theorems.items():
+        for c in checks:
+            if c.excluded != 1:
+                continue
+            assert c.margin_apart is not None
+            values = [r for r in c.sweep if r.epsilon_reduced in shown]
+            rows.append(
+                [name, f"{c.epsilon:g}", f"{c.slope:.1f}", f"{c.margin_apart.exponent:.2f}",
+                 f"{c.margin_apart.holding_constant:.1f}",
+                 *(f"{r.worst_apart:.3f} / {r.pointwise:.3f} / {r.bound:.2f}" for r in values)]
+            )  # fmt: skip
+    columns = ["posterior", "epsilon", "K", "lambda", "C"]
+    return table([*columns, *(f"epsilon' {e:g}: worst / middle / bound" for e in shown)], rows)
+
+
+def _reference(found: Findings) -> str:
+    lines = [
+        [f"{c.epsilon:g}", c.what, f"{c.ours:.4f}", f"{c.reference:g}", f"{c.tolerance:.4f}",
+         "yes" if c.agrees else "NO"]
+        for c in found.comparisons
+    ]  # fmt: skip
+    for check in found.theorems.get("random logits", []):
+        if check.excluded == 1 and check.epsilon in REFERENCE:
+            there = REFERENCE[check.epsilon].bound
+            lines.append(
+                [
+                    f"{check.epsilon:g}",
+                    "bound on epsilon' (a minimum)",
+                    f"{check.bound:.1e}",
+                    f"{there:.1e}",
+                    "",
+                    "",
+                ]
+            )
+    return table(["epsilon", "what", "ours", "reference", "tolerance", "agrees"], lines)
+
+
+def _trained(checks: list[TrainedCheck]) -> list[str]:
+    names = [check.setting.name for check in checks]
+    draws = len(next(iter(checks[0].epsilon.values())))
+    facts: list[list[Any]] = []
+    for label, attribute in (("epsilon (f)", "epsilon"), ("epsilon' (phi^a)", "epsilon_reduced")):
+        for quantile in getattr(checks[0], attribute):
+            facts.append(
+                [f"{label}, {quantile}", *(mean_std(getattr(c, attribute)[quantile]) for c in checks)]
+            )
+    for tau in checks[0].p_j:
+        facts.append([f"P(J), tau = {tau}", *(mean_std(c.p_j[tau]) for c in checks)])
+    for model, text in (("f", "2 · error of f < gap of eta"), ("phi", "2 · error of phi^a < gap of eta'")):
+        facts.append([f"share of x with {text}", *(mean_std(c.certain[model]) for c in checks)])
+    for fact in checks[0].facts:
+        facts.append([fact, *(mean_std(c.facts[fact]) for c in checks)])
+    parts = [
+        f"Mean ± standard deviation of {draws} draws of the data. f is trained by PRODEN, phi^a is branch a "
+        "of RPLG-NM, a the runner-up.",
+        table(["measured", *names], facts),
+        f"Argmax among all labels is the Bayes label, {FRESH:,} fresh instances, J with tau = {TAU:g}:",
+        _by_region([(c.setting.name, c.fresh, None) for c in checks]),
+        "Argmax of the pseudo-label is the Bayes label (ties shared), training rows with the Bayes label and "
+        f"a among their candidates; J with tau = {TAU:g}, and with tau = 2 epsilon (95 %).\n"
+        "mu: f of PRODEN; u^a: branch a of RPLG-NM; u^out: its branches outside S, which lack no candidate; "
+        "v, q: RPLG-NM (uniform weights) and RPLG (learned). Without a: a struck out of that opinion.",
+        _by_region([(c.setting.name, c.consistency, c.rows_in) for c in checks]),
+    ]
+    return parts
+
+
+def _by_region(
+    groups: list[tuple[str, dict[str, dict[str, list[float]]], dict[str, list[int]] | None]],
+) -> str:
+    opinions = list(next(iter(groups[0][1].values())))
+    counted = groups[0][2] is not None
+    rows: list[list[Any]] = []
+    for name, shares, sizes in groups:
+        for region, by_opinion in shares.items():
+            count = [f"{np.mean(sizes[region]):.0f}"] if sizes is not None else []
+            rows.append([name, region, *count, *(mean_std(by_opinion[o]) for o in opinions)])
+    return table(["data", "region", *(["rows"] if counted else []), *opinions], rows)
+
+
+def mean_std(values: list[float]) -> str:
+    """Over the draws in which there was something to measure."""
+    known = np.asarray([v for v in values if not np.isnan(v)])
+    if not len(known):
+        return "–"
+    spread = f" ± {known.std(ddof=1):.3f}" if len(known) > 1 else ""
+    return f"{known.mean():.3f}{spread}"
+
+
+def table(columns: list[str], rows: list[list[Any]]) -> str:
+    """A Markdown table that is also readable as text."""
+    texts = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    widths = [max(len(line[i]) for line in [columns, *texts]) for i in range(len(columns))]
+    lines = [columns, ["-" * width for width in widths], *texts]
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+
+
+# ---- plain values -----------------------------------------------------------------------------------
+
+
+def as_values(found: Findings) -> dict[str, Any]:
+    """Everything as JSON values, numbers to six digits."""
+    values = {
+        "command": found.command,
+        "seconds": round(found.seconds, 1),
+        "versions": versions(),
+        "verdicts": [asdict(v) for v in verdicts(found)],
+        "theorems": {
+            name: [{"p_j": c.p_j, **asdict(c)} for c in checks] for name, checks in found.theorems.items()
+        },
+        "delta": found.delta,
+        "reference": [{**asdict(c), "agrees": c.agrees} for c in found.comparisons],
+        "trained": {c.setting.name: _trained_values(c) for c in found.trained},
+    }
+    return {name: _rounded(value) for name, value in values.items()}
+
+
+def _rounded(value: Any) -> Any:
+    """JSON has no NaN: a share of no rows is null."""
+    if isinstance(value, dict):
+        return {str(key): _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, float):
+        return None if np.isnan(value) else float(f"{value:.6g}")
+    return value
+
+
+def _trained_values(check: TrainedCheck) -> dict[str, Any]:
+    setting = check.setting
+    return {
+        "rows": setting.rows,
+        "clean": setting.clean,
+        "rate": setting.rate,
+        "epochs": setting.epochs,
+        "tau": TAU,
+        "epsilon": check.epsilon,
+        "epsilon_reduced": check.epsilon_reduced,
+        "certain": check.certain,
+        "p_j": check.p_j,
+        "facts": check.facts,
+        "fresh": check.fresh,
+        "rows_in": check.rows_in,
+        "consistency": check.consistency,
+    }
+
+
+def versions() -> dict[str, str]:
+    import torch
+
+    import oneof
+
+    return {
+        "oneof": oneof.__version__,
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+
+
+def _versions_line() -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions().items() if name != "machine")

@@ -1,0 +1,226 @@
+"""Theorems 1 and 2 on known posteriors with errors of chosen size (steps 1 to 4 of docs/theory.md).
+
+Two passes over the same draws: the first keeps the gaps of every instance, which give the region J, the
+bound on epsilon' and the constants of the margin condition; the second adds errors and counts who is
+right, some rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oneof.lab.theory.disturbing import (
+    Gaps,
+    disturbed,
+    error_bounds,
+    gaps,
+    ranked,
+    reduced_posterior,
+    together,
+    widest_tau,
+)
+from oneof.lab.theory.errors import best_label_wins, random_error, worst_error
+from oneof.lab.theory.posteriors import Posterior, blocks
+
+EPSILONS = (0.05, 0.10, 0.20)
+SWEEP = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.10, 0.15, 0.20, 0.30, 0.40)
+"""Errors epsilon' of the model without the disturbing labels, far beyond the bound of Theorem 1."""
+FIT_AT = (0.005, 0.01, 0.02, 0.04)
+"""Margins t at which C and lambda are fitted."""
+INSIDE = 0.999
+"""Theorem 1 asks for an error strictly below its bound; this share of it is taken."""
+
+
+@dataclass(frozen=True)
+class MarginCondition:
+    """P(margin ≤ t) ≤ C t^lambda, fitted by least squares of the logarithms."""
+
+    exponent: float
+    exponent_se: float
+    constant: float
+    """C of the fit."""
+    constant_se: float
+    holding_constant: float
+    """The smallest C, not below the fit's, with which the condition holds in the sample (but for its
+    hundred smallest margins)."""
+
+
+@dataclass
+class SweepRow:
+    """Shares of J on which the argmax of phi is the Bayes label, for one epsilon'."""
+
+    epsilon_reduced: float
+    random: float = 0.0
+    worst: float = 0.0
+    identity: float = 0.0
+    """P(gap of eta' > 2 epsilon'), which the worst case must equal."""
+    worst_apart: float = 0.0
+    """Worst case on J with eta* − eta^b ≥ delta only, where Theorem 2 has a finite constant."""
+    pointwise: float = 0.0
+    """P(eta* − eta^s > 4 epsilon epsilon' (1 − Σ)/(eta* − eta^b)) there: the proof's middle line."""
+    bound: float = 0.0
+    """Theorem 2's lower bound there; below 0 it says nothing."""
+
+
+@dataclass
+class TheoremCheck:
+    """All figures for one posterior, one epsilon and one number of excluded labels."""
+
+    epsilon: float
+    excluded: int
+    rows: int
+    rows_in_j: int = 0
+    bound: float = 0.0
+    """The bound on epsilon' of Theorem 1, over the draws in J."""
+    f_random: float = 0.0
+    f_worst: float = 0.0
+    f_struck: float = 0.0
+    """f with random error when its excluded labels are simply struck out: no second model at all."""
+    at_bound_random: float = 0.0
+    at_bound_worst: float = 0.0
+    guaranteed_f: float = 0.0
+    """P(2 epsilon < gap of eta) on J: 0, that is what J means."""
+    sweep: list[SweepRow] = field(default_factory=list)
+    margin: MarginCondition | None = None
+    """On J."""
+    margin_apart: MarginCondition | None = None
+    """On J with eta* − eta^b ≥ delta."""
+    rows_apart: int = 0
+    """Draws in J with eta* − eta^b ≥ delta."""
+    slope: float = 0.0
+    """Supremum there of (1 − Σ)/(eta* − eta^b)."""
+
+    @property
+    def p_j(self) -> float:
+        return self.rows_in_j / self.rows
+
+
+def check_theorems(
+    posterior: Posterior,
+    rows: int,
+    seed: int,
+    epsilons: Sequence[float] = EPSILONS,
+    sweep: Sequence[float] = SWEEP,
+    excluded: int = 1,
+    delta: float = 0.05,
+) -> list[TheoremCheck]:
+    """Draw posteriors, add errors, count. One check for each epsilon, with tau = 2 epsilon."""
+    gap = known_gaps(posterior, rows, seed, excluded)
+    checks = [_from_gaps(gap, epsilon, sweep, excluded, delta) for epsilon in epsilons]
+    _add_errors(checks, posterior, seed, delta)
+    return checks
+
+
+def known_gaps(posterior: Posterior, rows: int, seed: int, excluded: int = 1) -> Gaps:
+    """The gaps of all draws."""
+    return together([gaps(ranked(eta).eta, excluded) for eta in blocks(posterior, rows, seed)])
+
+
+def running_bound(gap: Gaps, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """The bound on epsilon' over the first 1, 10, 100 … draws in J: it falls towards 0 with their number."""
+    inside = _in_j(gap, epsilon)
+    if not len(inside):
+        return np.zeros(0, dtype=int), np.zeros(0)
+    counts = np.unique(np.geomspace(1, len(inside), 80).astype(int))
+    bounds = np.minimum.accumulate(error_bounds(inside, epsilon))
+    return counts, np.minimum(1.0, bounds[counts - 1])
+
+
+def _in_j(gap: Gaps, epsilon: float) -> Gaps:
+    return gap.take(disturbed(gap, widest_tau(epsilon)))
+
+
+def _from_gaps(
+    gap: Gaps, epsilon: float, sweep: Sequence[float], excluded: int, delta: float
+) -> TheoremCheck:
+    """What follows from the gaps alone: J, the bound, the margin condition and Theorem 2's right side."""
+    inside = _in_j(gap, epsilon)
+    check = TheoremCheck(epsilon, excluded, len(gap), len(inside))
+    if not len(inside):
+        raise ValueError(f"none of {len(gap)} draws has a disturbing label at epsilon {epsilon}; draw more.")
+    check.bound = float(min(1.0, error_bounds(inside, epsilon).min()))
+    check.guaranteed_f = float((inside.to_first > 2 * epsilon).mean())
+    check.margin = fit_margin(inside.to_first)
+    apart = inside.take(inside.to_rival >= delta)
+    check.rows_apart = len(apart)
+    check.margin_apart = fit_margin(apart.to_first)
+    check.slope = float((apart.rest / apart.to_rival).max())
+    for e in sweep:
+        bracket = 4 * epsilon * e * check.slope
+        tail = check.margin_apart.holding_constant * bracket**check.margin_apart.exponent
+        check.sweep.append(
+            SweepRow(
+                e,
+                identity=float((inside.reduced > 2 * e).mean()),
+                pointwise=float((apart.to_first > 4 * epsilon * e * apart.rest / apart.to_rival).mean()),
+                bound=1.0 - tail,
+            )
+        )
+    return check
+
+
+def _add_errors(checks: list[TheoremCheck], posterior: Posterior, seed: int, delta: float) -> None:
+    """Second pass: models with errors, counted on J."""
+    rng = np.random.default_rng([seed, 1])  # errors do not depend on how the posteriors were drawn
+    rows, m = checks[0].rows, checks[0].excluded
+    right: Counter[tuple[float, float, str]] = Counter()
+    for block in blocks(posterior, rows, seed):
+        order = ranked(block).eta
+        gap = gaps(order, m)
+        for check in checks:
+            inside = disturbed(gap, widest_tau(check.epsilon))
+            eta, apart = order[inside], gap.to_rival[inside] >= delta
+            f = random_error(eta, check.epsilon, rng)
+            models = {
+                (0.0, "f_random"): f,
+                (0.0, "f_struck"): np.delete(f, np.s_[1 : m + 1], axis=1),
+                (0.0, "f_worst"): worst_error(eta, check.epsilon),
+            }
+            reduced = reduced_posterior(eta, m)
+            for e in (INSIDE * check.bound, *(row.epsilon_reduced for row in check.sweep)):
+                models[e, "random"] = random_error(reduced, e, rng)
+                models[e, "worst"] = worst_error(reduced, e)
+            for (e, name), model in models.items():
+                wins = best_label_wins(model)
+                right[check.epsilon, e, name] += int(wins.sum())
+                right[check.epsilon, e, f"{name}_apart"] += int(wins[apart].sum())
+    for check in checks:
+        n, bound = check.rows_in_j, INSIDE * check.bound
+        for name in ("f_random", "f_struck", "f_worst"):
+            setattr(check, name, right[check.epsilon, 0.0, name] / n)
+        check.at_bound_random = right[check.epsilon, bound, "random"] / n
+        check.at_bound_worst = right[check.epsilon, bound, "worst"] / n
+        for row in check.sweep:
+            row.random = right[check.epsilon, row.epsilon_reduced, "random"] / n
+            row.worst = right[check.epsilon, row.epsilon_reduced, "worst"] / n
+            row.worst_apart = right[check.epsilon, row.epsilon_reduced, "worst_apart"] / check.rows_apart
+
+
+def fit_margin(margin: np.ndarray, at: Sequence[float] = FIT_AT) -> MarginCondition:
+    """C and lambda from the shares of margins up to a few small t, with their standard errors."""
+    n, t = len(margin), np.asarray(at)
+    ordered = np.sort(margin)
+    share = np.searchsorted(ordered, t, side="right") / n
+    if not (share > 0).all():
+        raise ValueError(f"no margin of {n} is below {t[0]}; draw more rows to fit C and lambda.")
+    design = np.stack([np.log(t), np.ones_like(t)], axis=1)
+    weights = np.linalg.pinv(design)
+    exponent, log_constant = weights @ np.log(share)
+    # the shares are nested counts: Cov(log P_i, log P_j) = (1 − P_max) / (n P_max)
+    larger = np.maximum(share[:, None], share[None, :])
+    spread = np.sqrt(np.diag(weights @ ((1 - larger) / (n * larger)) @ weights.T))
+    constant = float(np.exp(log_constant))
+    # the share of the very smallest margins is too rough to judge the condition by
+    positions = np.unique(np.geomspace(max(1, min(100, n // 20)), n, 400).astype(int))
+    needed = positions / n / ordered[positions - 1] ** exponent
+    return MarginCondition(
+        float(exponent),
+        float(spread[0]),
+        constant,
+        float(constant * spread[1]),
+        float(max(constant, needed.max())),
+    )

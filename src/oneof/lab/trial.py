@@ -1,0 +1,183 @@
+"""Running a job: from its configuration to the numbers of its record."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from oneof.candidates import Candidates
+from oneof.datasets import Scaling, hold_out, split_80_10_10
+from oneof.lab.errors import LabError
+from oneof.lab.jobs import Job
+from oneof.lab.prepared import Prepared, prepare
+from oneof.lab.records import Record
+from oneof.lab.runners.base import Place
+from oneof.methods import make_method
+from oneof.nets import build_net, evaluation_mode
+from oneof.training import CleanRows, Recipe, Run, Trained, train
+from oneof.training.sources import EVALUATION_BATCH as BATCH
+from oneof.views import ImageViews, RowItself, Views
+
+CURVES = ("loss", "selection", "test", "q_change", "w_entropy", "w_on_truth")
+"""Columns of the epoch log that a job with `curves` keeps, beside the accuracy of pseudo-labels."""
+
+
+def run_job(job: Job, place: Place | None = None) -> Record:
+    """The record of a job, whatever happens in it."""
+    place = place or Place()
+    began = time.perf_counter()
+    record: Record = {"job": job.hash, "config": dict(job.config)}
+    images = "views" in job.config
+    run = place.scratch / job.hash if place.scratch is not None and images else None
+    if images:  # where and how, which decides their last digits and their cost
+        record["place"] = place.describe()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            record |= {"status": "ok", "result": run_trial(job.config, place, run)}
+        if run is not None:
+            shutil.rmtree(run, ignore_errors=True)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        line = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
+        record |= {"status": "failed", "error": f"{type(error).__name__}: {error} ({line})"}
+    return record | {"seconds": round(time.perf_counter() - began, 4)}
+
+
+@dataclass
+class Parts:
+    """The rows of one split as a training sees them."""
+
+    x: Any
+    candidates: Candidates
+    clean: CleanRows | None
+    selection: CleanRows
+    held: tuple[Any, np.ndarray]
+    """Validation rows and their candidate sets."""
+    test: tuple[Any, np.ndarray]
+    views: Views
+    in_loss: bool = False
+    """Whether the rows to select by are in the loss; their accuracy then says nothing."""
+
+
+def run_trial(
+    config: Mapping[str, Any], place: Place | None = None, run: Path | None = None
+) -> dict[str, Any]:
+    """Train once; accuracies are those of the selected epoch."""
+    place = place or Place()
+    data = prepare(config["data"]["name"], config["data"]["candidates"])
+    if config["data"]["hash"] != data.hash:
+        raise LabError(
+            f"{data.name}: the data here have hash {data.hash}, the job was planned with "
+            f"{config['data']['hash']}; use the same files on all machines."
+        )
+    parts = divide(data, config)
+    method, net = dict(config["method"]), dict(config["net"])
+    method_name, net_name = method.pop("name"), net.pop("name")
+    shape = parts.x.shape[1:]
+    recipe = dict(config["recipe"])
+    if "milestones" in recipe:
+        recipe["milestones"] = tuple(recipe["milestones"])
+    began = time.perf_counter()
+    trained = train(
+        make_method(method_name, method),
+        lambda: build_net(net_name, shape[0] if len(shape) == 1 else tuple(shape), data.n_classes, **net),
+        parts.x,
+        parts.candidates,
+        recipe=Recipe(**{"speed": place.speed, **recipe}, seed=config["split"]["seed"], device=place.device),
+        clean=parts.clean,
+        selection=parts.selection,
+        test=parts.test if config["curves"] else None,
+        views=parts.views,
+        run=None if run is None else Run(run),
+    )
+    seconds = time.perf_counter() - began
+    return outcome(trained, parts, bool(config["curves"])) | {"train_seconds": round(seconds, 4)}
+
+
+def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
+    """Training, validation and test rows, and what the clean rows of this job are used for."""
+    rule, seed = config["split"]["rule"], config["split"]["seed"]
+    views: Views = RowItself()
+    if rule == "80/10/10":
+        split = split_80_10_10(len(data.x), seed)
+        x = Scaling.fit(data.x[split.train], config["scaling"]).apply(data.x)
+        test = (x[split.test], data.truth[split.test])
+    elif rule == "90/10, official test":
+        assert data.test is not None
+        assert data.pixels is not None
+        split, x, test = hold_out(len(data.x), 0.1, seed, labels=data.truth), data.x, data.test
+        views = ImageViews(*data.pixels, **config["views"])
+    else:
+        raise LabError(f"unknown split rule {rule!r}; there are 80/10/10 and 90/10, official test.")
+    rows = split.validation
+    sets = data.candidates.mask[rows]
+    clean = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
+    parts = Parts(
+        x[split.train], data.candidates.take(split.train), clean, clean, (x[rows], sets), test, views
+    )
+    if config["information"] == "none":
+        parts.clean = None
+    if config["epoch_by"] == "candidates":  # no label is used at all, not even by methods that could
+        parts.clean, parts.selection = None, CleanRows(x[rows], sets, "held-out sets")
+    elif config["information"] == "half":
+        parts.clean, parts.selection = clean.divide(0.5, seed)
+    else:
+        parts.in_loss = config["information"] == "loss"
+    return parts
+
+
+def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
+    """The numbers of a record: test and selection accuracy, label-free scores, length and cost."""
+    probabilities = predict(trained, parts.test[0], parts.views)
+    chosen = predict(trained, parts.selection.x, parts.views)
+    covering, approximated = label_free(predict(trained, parts.held[0], parts.views), parts.held[1])
+    result: dict[str, Any] = {
+        "test": float((probabilities.argmax(1) == parts.test[1]).mean()),
+        "selection": float(parts.selection.mask[np.arange(len(chosen)), chosen.argmax(1)].mean()),
+        "covering": covering,
+        "approximated": approximated,
+        "pseudo_labels": float((trained.pseudo_labels.argmax(1) == parts.candidates.truth).mean()),
+        "epoch": trained.best_epoch,
+        "epochs": len(trained.history),
+    }
+    if parts.in_loss:
+        del result["selection"]
+    result = {name: round(value, 6) for name, value in result.items()}
+    return result | ({"curves": compact(trained.history)} if curves else {})
+
+
+@torch.no_grad()
+def predict(trained: Trained, x: np.ndarray, views: Views) -> np.ndarray:
+    """Probabilities of the selected weights."""
+    device = next(trained.state.net.parameters()).device
+    with evaluation_mode(trained.state):
+        logits = [
+            trained.method.logits(trained.state, views.plain(torch.as_tensor(x[i : i + BATCH]).to(device)))
+            for i in range(0, len(x), BATCH)
+        ]
+    return torch.cat(logits).softmax(dim=1).cpu().numpy()
+
+
+def label_free(probabilities: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
+    """Covering rate and approximated accuracy of predictions, by candidate sets alone (PLENCH)."""
+    rows, columns = np.arange(len(mask)), probabilities.argmax(axis=1)
+    inside = probabilities * mask
+    mass = inside.sum(axis=1)
+    share = np.divide(inside[rows, columns], mass, out=np.zeros_like(mass), where=mass > 0)
+    return float(mask[rows, columns].mean()), float(share.mean())
+
+
+def compact(history: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """The epoch log by column, four digits."""
+    names = [n for n in history[0] if n in CURVES or n.endswith("_accuracy")] if history else []
+    return {name: [round(float(row[name]), 4) for row in history if name in row] for name in names}

@@ -1,6 +1,0 @@
-"""Rows worth a second look: which they are, and a page on which a person decides about them."""
-
-from oneof.review.folder import ReviewData, ReviewError
-from oneof.review.ranking import Doubt, rank_rows
-
-__all__ = ["Doubt", "ReviewData", "ReviewError", "rank_rows"]

@@ -1,0 +1,166 @@
+"""How one column becomes features: numbers, vectors, categories. Learned from training rows, plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from oneof.tables.columns import as_text, numbers, odd_cell, text_counts, vectors
+from oneof.tables.errors import DataError
+
+MOST_VALUES = 50
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number per row; a missing one becomes the median of the training rows."""
+
+    name: str
+    fill: float
+    flag: bool
+    """Whether a column of 0 and 1 says which were missing: only where some were in training."""
+    offset: float = 0.0
+    """Subtracted where float32 could not tell the values apart otherwise, such as time stamps."""
+
+    kind: ClassVar[str] = "number"
+
+    @classmethod
+    def fit(cls, name: str, values: np.ndarray) -> NumberColumn:
+        absent = np.isnan(values)
+        present = values[~absent]
+        fill = float(np.median(present)) if len(present) else 0.0
+        far = len(present) and np.abs(present).max() > 1e5 * np.ptp(present) > 0
+        return cls(name, fill, bool(absent.any()), fill if far else 0.0)
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, f"{self.name}=(missing)"] if self.flag else [self.name]
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        values = numbers(column)
+        if values is None:
+            i, _ = odd_cell(column) if isinstance(column, list) else (0, 0.0)
+            raise DataError(
+                f'row {max(i, 0)} of column "{self.name}"{where} is {column[max(i, 0)]!r:.80}, not a number; '
+                "the model was trained on numbers there."
+            )
+        refuse_infinite(self.name, values, where)
+        absent = np.isnan(values)
+        made = np.where(absent, self.fill, values) - self.offset
+        return np.column_stack([made, absent]) if self.flag else made[:, None]
+
+
+@dataclass(frozen=True)
+class VectorColumn:
+    """A list of numbers per row, such as an embedding; a missing one becomes the training mean."""
+
+    name: str
+    fill: list[float]
+    flag: bool
+
+    kind: ClassVar[str] = "vector"
+
+    @classmethod
+    def fit(cls, name: str, values: np.ndarray) -> VectorColumn:
+        absent = np.isnan(values).all(axis=1)
+        present = values[~absent]
+        mean = np.nan_to_num(np.nanmean(present, axis=0)) if len(present) else np.zeros(values.shape[1])
+        return cls(name, mean.tolist(), bool(absent.any()))
+
+    @property
+    def names(self) -> list[str]:
+        made = [f"{self.name}.{k}" for k in range(len(self.fill))]
+        return [*made, f"{self.name}=(missing)"] if self.flag else made
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        values = vectors(column, width=len(self.fill))
+        if values is None or values.shape[1] != len(self.fill):
+            found = "" if values is None else f" of {values.shape[1]}"
+            raise DataError(
+                f'column "{self.name}"{where} does not hold lists{found} numbers as in training, where every '
+                f"row had {len(self.fill)}."
+            )
+        refuse_infinite(self.name, values, where)
+        absent = np.isnan(values).all(axis=1)
+        made = np.where(np.isnan(values), self.fill, values)
+        return np.column_stack([made, absent]) if self.flag else made
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A text per row: one column of 0 and 1 for every value seen in training.
+
+    With more than `MOST_VALUES` values the rarer ones share a column, and values that were never seen
+    join them. Where no value was rare there is no such column: it would have been 0 in every training
+    row and its weights never learned. An unseen value is then none of the known ones.
+    """
+
+    name: str
+    values: list[str]
+    other: bool
+    flag: bool
+
+    kind: ClassVar[str] = "category"
+
+    @classmethod
+    def fit(cls, name: str, column: list[Any]) -> CategoryColumn:
+        counts = text_counts(column)
+        frequent = sorted(counts, key=lambda text: (-counts[text], text))[:MOST_VALUES]
+        absent = counts.total() < len(column)
+        return cls(name, sorted(frequent), len(counts) > MOST_VALUES, absent)
+
+    @property
+    def names(self) -> list[str]:
+        more = ["(other)"] * self.other + ["(missing)"] * self.flag
+        return [f"{self.name}={value}" for value in [*self.values, *more]]
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        width = len(self.names)
+        place: dict[str | None, int] = {value: k for k, value in enumerate(self.values)}
+        unseen = len(self.values) if self.other else width
+        place[None] = width - 1 if self.flag else unseen
+        cells = column.tolist() if isinstance(column, np.ndarray) else column
+        try:
+            codes = {value: place.get(as_text(value), unseen) for value in set(cells)}
+        except TypeError:
+            raise DataError(
+                f'column "{self.name}"{where} holds lists; the model was trained on single values there.'
+            ) from None
+        hot = np.fromiter(map(codes.__getitem__, cells), dtype=np.int64, count=len(cells))
+        made = np.zeros((len(cells), width + 1), dtype=np.float32)  # the last column takes what is none
+        made[np.arange(len(cells)), hot] = 1.0
+        return made[:, :width]
+
+
+ColumnCode = NumberColumn | VectorColumn | CategoryColumn
+KINDS: dict[str, type[ColumnCode]] = {c.kind: c for c in (NumberColumn, VectorColumn, CategoryColumn)}
+
+
+def stored_code(entry: dict[str, Any]) -> ColumnCode:
+    """A column as `to_dict` of the encoder gave it; a ValueError, TypeError or KeyError where it lies."""
+    made = KINDS[entry.pop("kind")](**entry)
+    if not isinstance(made.name, str) or not isinstance(made.flag, bool):
+        raise ValueError(f"{made.name!r:.80} is no column")
+    if isinstance(made, CategoryColumn):
+        good = isinstance(made.other, bool) and all(isinstance(v, str) for v in made.values)
+        good = good and len(set(made.values)) == len(made.values) <= MOST_VALUES
+    elif isinstance(made, VectorColumn):
+        good = len(made.fill) > 0 and bool(np.isfinite(np.array(made.fill, dtype=np.float64)).all())
+    else:
+        good = bool(np.isfinite([float(made.fill), float(made.offset)]).all())
+    if not good:
+        raise ValueError(f"the column {made.name!r:.80} has values that cannot be")
+    return made
+
+
+def refuse_infinite(name: str, values: np.ndarray, where: str) -> None:
+    """Raise on the first infinite number, with its row."""
+    wrong = np.argwhere(np.isinf(values))
+    if len(wrong):
+        i = int(wrong[0][0])
+        raise DataError(
+            f'row {i} of column "{name}"{where} is infinite; a feature is a finite number.\n'
+            "  Correct the cell, or leave it empty."
+        )

@@ -1,0 +1,193 @@
+"""`TableEncoder`: columns of a table as the numbers a network takes, learned from the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.tables.column_codes import (
+    MOST_VALUES,
+    CategoryColumn,
+    ColumnCode,
+    NumberColumn,
+    VectorColumn,
+    refuse_infinite,
+    stored_code,
+)
+from oneof.tables.columns import (
+    DATES,
+    MOSTLY_NUMBERS,
+    as_columns,
+    first_present,
+    holds_vectors,
+    numbers,
+    odd_cell,
+    plain_column,
+    text_counts,
+    vectors,
+    why_an_id,
+    why_no_category,
+)
+from oneof.tables.errors import DataError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """How the columns of a table become features. Learned by `fit`, stored as JSON, never as code."""
+
+    codes: tuple[ColumnCode, ...]
+    left_out: dict[str, str]
+    """Columns that are no features, and why not."""
+
+    @classmethod
+    def fit(cls, columns: Any, wanted: Collection[str] = (), without: Collection[str] = ()) -> TableEncoder:
+        """Learn medians and values from training rows.
+
+        Parameters
+        ----------
+        columns : dict of columns, Table or data frame
+            Numbers, texts, booleans, or vectors in list cells; missing cells are None, NaN or empty.
+        wanted : names, optional
+            Columns to use; default: all that have a name and can be used. One that cannot is an error
+            here and left out (see `left_out`) otherwise.
+        without : names, optional
+            Columns to leave out.
+        """
+        table, where = as_columns(columns), _where(columns)
+        for name in (*wanted, *without):
+            if name not in table:
+                raise DataError(f'there is no column "{name}"{where}; there are {_listed(list(table))}.')
+        # a column without a name is the row number that data frames write in front of a table
+        chosen = list(wanted) or [name for name in table if name and name not in without]
+        codes: list[ColumnCode] = []
+        left_out: dict[str, str] = {}
+        for name in chosen:
+            made = _learn(name, plain_column(table[name]), where)
+            if not isinstance(made, str):
+                codes.append(made)
+            elif wanted:
+                raise DataError(f'column "{name}"{where} {made}: it cannot be a feature.')
+            else:
+                left_out[name] = made
+        if not codes:
+            reasons = "".join(f'\n  "{name}" {why}' for name, why in list(left_out.items())[:5])
+            raise DataError(f"there is no feature column left{where}.{reasons}")
+        return cls(tuple(codes), left_out)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of the table that `transform` reads."""
+        return [code.name for code in self.codes]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """One name per column of what `transform` gives."""
+        return [name for code in self.codes for name in code.names]
+
+    def transform(self, columns: Any) -> np.ndarray:
+        """(n, d) float32: the features of rows, which need the columns of the training table by name."""
+        table, where = as_columns(columns), _where(columns)
+        absent = [name for name in self.column_names if name not in table]
+        if absent:
+            others = f" and {len(absent) - 1} more ({_listed(absent[1:])})" if len(absent) > 1 else ""
+            raise DataError(
+                f'there is no column "{absent[0]}"{others}{where}, a feature the model was trained on.\n'
+                f"  There are {_listed(list(table))}."
+            )
+        made: np.ndarray | None = None
+        at = 0
+        for code in self.codes:
+            part = code.encode(plain_column(table[code.name]), where)
+            if made is None:
+                made = np.empty((len(part), len(self.feature_names)), dtype=np.float32)
+            if len(part) != len(made):
+                raise DataError(f'column "{code.name}"{where} has {len(part)} rows, others {len(made)}.')
+            with np.errstate(over="ignore"):
+                made[:, at : at + part.shape[1]] = part
+            at += part.shape[1]
+        assert made is not None
+        return made
+
+    def describe(self) -> str:
+        """One line: how many columns of which kind."""
+        parts = []
+        for kind, text in (("number", "numeric"), ("category", "categorical"), ("vector", "vector")):
+            count = sum(code.kind == kind for code in self.codes)
+            if count:
+                parts.append(f"{count} {text}")
+        absent = sum(code.flag for code in self.codes)
+        more = f", {absent} with missing values" if absent else ""
+        plural = "s" if len(self.codes) > 1 else ""
+        return f"{' and '.join(parts)} column{plural}{more}: {len(self.feature_names)} features"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        codes = [{"kind": code.kind, **asdict(code)} for code in self.codes]
+        return {"format": FORMAT, "columns": codes, "left_out": dict(self.left_out)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TableEncoder:
+        """What `to_dict` gave, checked: a file that lies is refused."""
+        if not isinstance(values, Mapping) or values.get("format") != FORMAT:
+            raise DataError(f"a stored table encoder has format {FORMAT}; this is none.")
+        try:
+            codes = tuple(stored_code(dict(entry)) for entry in values["columns"])
+            left_out = {str(name): str(why) for name, why in dict(values.get("left_out", {})).items()}
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"a stored table encoder cannot be read: {error}") from None
+        if not codes or len({code.name for code in codes}) != len(codes):
+            raise DataError("a stored table encoder has no columns, or one of them twice.")
+        return cls(codes, left_out)
+
+
+def _learn(name: str, column: np.ndarray | list[Any], where: str) -> ColumnCode | str:
+    """How to encode a column, or why it cannot be a feature."""
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind in "mM":
+            return "holds dates"
+        example = column[0] if len(column) else None
+    else:
+        example = first_present(column)
+    if example is None:
+        return "is empty in every row"
+    if isinstance(example, DATES):
+        return "holds dates"
+    if holds_vectors(example):
+        many = vectors(column)
+        if many is None:
+            return "has lists of different lengths, or with something else than numbers"
+        refuse_infinite(name, many, where)
+        return VectorColumn.fit(name, many)
+    values = numbers(column)
+    if values is not None:
+        refuse_infinite(name, values, where)
+        if np.isnan(values).all():
+            return "is empty in every row"
+        return why_an_id(name, values) or NumberColumn.fit(name, values)
+    assert isinstance(column, list)
+    try:
+        row, share = odd_cell(column)
+    except TypeError:
+        return "has lists in some rows and single values in others"
+    if share >= MOSTLY_NUMBERS:
+        raise DataError(
+            f'row {row} of column "{name}"{where} is {column[row]!r:.80}, not a number, but {share:.0%} of '
+            "the column are.\n  Correct the cell or leave it empty; or leave the column out."
+        )
+    return why_no_category(text_counts(column), MOST_VALUES) or CategoryColumn.fit(name, column)
+
+
+def _where(columns: Any) -> str:
+    path = getattr(columns, "path", None)
+    return f" in {path}" if isinstance(path, str | Path) else ""
+
+
+def _listed(names: list[str], limit: int = 20) -> str:
+    more = f", … {len(names)} in all" if len(names) > limit else ""
+    return ", ".join(map(repr, names[:limit])) + more

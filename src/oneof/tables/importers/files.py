@@ -1,0 +1,246 @@
+"""`import_file`: one function per format, from a file and the user's options to `Annotations`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from oneof.candidates import UNKNOWN, CandidateError, Candidates
+from oneof.candidates.annotations import Annotations
+from oneof.candidates.cells import short
+from oneof.candidates.describe import describe
+from oneof.tables import importers as arrays
+from oneof.tables.errors import DataError
+from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
+from oneof.tables.importers.columns import (
+    ID,
+    LABEL,
+    TASK,
+    WORKER,
+    cells_as_labels,
+    column,
+    listed,
+    names_of,
+    needed,
+    read_columns,
+    read_matrix,
+)
+from oneof.tables.importers.options import ImportOptions
+from oneof.tables.importers.text import line_of, read_csv, read_json
+from oneof.tables.mat import read_mat
+
+
+def import_file(path: Path | str, format: str, options: ImportOptions | None = None) -> Annotations:
+    """Read a file of a format in `FORMATS`; errors name the file, the line and the column."""
+    path, options = Path(path), options or ImportOptions()
+    if format not in FORMATS:
+        raise DataError(f"there is no format {format!r}; there are {', '.join(FORMATS)}.")
+    if not path.is_file():
+        raise DataError(f"there is no file {path}.")
+    read, taken = FORMATS[format]
+    for field in fields(ImportOptions):
+        if getattr(options, field.name) != field.default and field.name not in (*taken, "truth"):
+            raise DataError(
+                f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
+            )
+    with _errors_name(path, options.header):
+        made = read(path, options)
+        return made if options.truth is None else made.with_truth(names_of((options.truth,), "true labels"))
+
+
+# ---- one function per format ------------------------------------------------------------------
+
+
+def _crowd(path: Path, options: ImportOptions) -> Annotations:
+    columns = read_columns(path, options.header)
+    task = needed(columns, options.task, TASK, "task", path)
+    worker = column(columns, options.worker, WORKER, path)
+    label = needed(columns, options.label, LABEL, "label", path)
+    notes = (
+        [] if worker else [f"no column names the annotators ({listed(columns)}): every line is one answer"]
+    )
+    return arrays.from_answers(
+        columns[task],
+        columns[worker] if worker else None,
+        cells_as_labels(columns[label], label),
+        ids=names_of((options.ids,), "ids") if options.ids is not None else None,
+        n_rows=options.n_rows,
+        settings=_settings(path, options, notes),
+        columns=(task, worker or "worker", label),
+    )
+
+
+def _wide(path: Path, options: ImportOptions) -> Annotations:
+    if path.suffix.lower() in (".npy", ".npz"):
+        values, _, _ = read_matrix(path, array=options.array)
+        return arrays.from_wide(values, workers=options.annotators or None, settings=_settings(path, options))
+    columns = read_columns(path, options.header)
+    name = column(columns, options.id, ID, path)
+    ids = columns.pop(name) if name is not None else None
+    chosen = options.annotators or tuple(columns)
+    for title in chosen:
+        column(columns, title, (), path)
+    cells = {title: cells_as_labels(columns[title], title) for title in chosen}
+    return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, [_annotators(chosen)]))
+
+
+def _label_studio(path: Path, options: ImportOptions) -> Annotations:
+    return arrays.from_label_studio(
+        read_json(path),
+        control=options.control,
+        id_field=options.id or "id",
+        settings=_settings(path, options),
+    )
+
+
+def _records(path: Path, options: ImportOptions) -> Annotations:
+    labels, name, ids = _one_per_row(path, options)
+    return arrays.from_records(labels, ids=ids, settings=_settings(path, options), column=name)
+
+
+def _complementary(path: Path, options: ImportOptions) -> Annotations:
+    labels, _, ids = _one_per_row(path, options)
+    settings = _settings(path, options, promised=True)
+    return arrays.from_complementary(labels, ids=ids, settings=settings)
+
+
+def _taxonomy(path: Path, options: ImportOptions) -> Annotations:
+    if options.taxonomy is None:
+        raise DataError(f"{path}: the format taxonomy needs --taxonomy FILE, the tree of the labels.")
+    labels, _, ids = _one_per_row(path, options)
+    settings = _settings(path, options, promised=True)
+    assert settings.taxonomy is not None
+    return arrays.from_taxonomy(labels, settings.taxonomy, ids=ids, settings=settings)
+
+
+def _scores(path: Path, options: ImportOptions) -> Annotations:
+    values, classes, ids = _matrix(path, options)
+    return arrays.from_scores(
+        values,
+        classes,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        threshold=options.threshold,
+        ids=ids,
+        provenance=_origin(path),
+    )
+
+
+def _counts(path: Path, options: ImportOptions) -> Annotations:
+    values, classes, ids = _matrix(path, options)
+    return arrays.from_counts(values, classes, ids=ids, settings=_settings(path, options))
+
+
+def _sets(path: Path, options: ImportOptions) -> Annotations:
+    if options.level is None:
+        raise DataError(f"{path}: the format sets needs --level, the coverage of the sets, such as 0.9.")
+    values, classes, ids = _matrix(path, options)
+    return arrays.from_prediction_sets(
+        values, options.level, classes, missing=options.missing, ids=ids, provenance=_origin(path)
+    )
+
+
+def _mat(path: Path, options: ImportOptions) -> Annotations:
+    found = read_mat(path, need_truth=False, truth_may_be_outside=not options.truth_inside).candidates
+    known = {**found.provenance, "format": "mat"}
+    told = found.truth is not None and bool((found.truth != UNKNOWN).all())
+    # where the file tells the truth of every row, it shows whether it is always inside
+    outside = not options.truth_inside and not (told and describe(found)["truth_inside"] == 1.0)
+    return Annotations(Candidates(found.mask, found.classes, found.truth, outside, known, path.name))
+
+
+_ANSWERS = ("rule", "at_least", "keep", "classes", "taxonomy", "missing", "truth_inside", "header")
+_MATRIX = ("classes", "array", "header", "id")
+
+FORMATS: dict[str, tuple[Callable[[Path, ImportOptions], Annotations], tuple[str, ...]]] = {
+    "crowd": (_crowd, ("task", "worker", "label", "ids", "n_rows", "skip_empty", *_ANSWERS)),
+    "wide": (_wide, ("id", "annotators", "array", *_ANSWERS)),
+    "label-studio": (_label_studio, ("control", "id", *_ANSWERS)),
+    "records": (_records, ("label", "id", *_ANSWERS)),
+    "scores": (_scores, ("top_k", "top_p", "threshold", *_MATRIX)),
+    "counts": (_counts, ("rule", "at_least", "missing", "truth_inside", *_MATRIX)),
+    "sets": (_sets, ("level", "missing", *_MATRIX)),
+    "complementary": (_complementary, ("label", "id", "classes", "missing", "truth_inside", "header")),
+    "taxonomy": (_taxonomy, ("label", "id", "taxonomy", "missing", "truth_inside", "header")),
+    "mat": (_mat, ("truth_inside",)),
+}
+"""For every format its reader and the options it takes."""
+
+
+# ---- shared -----------------------------------------------------------------------------------
+
+
+def _settings(
+    path: Path, options: ImportOptions, notes: list[str] | None = None, promised: bool = False
+) -> Settings:
+    """`promised`: whether the format is taken at its word that the true label is inside."""
+    inside = promised if options.truth_inside is None else options.truth_inside
+    return Settings(
+        rule=make_rule(options.rule, at_least=options.at_least, keep=options.keep),
+        classes=names_of(options.classes, "classes") if options.classes else None,
+        taxonomy=read_taxonomy(options.taxonomy) if options.taxonomy is not None else None,
+        missing=options.missing,
+        skip_empty=options.skip_empty,
+        truth_may_be_outside=not inside,
+        provenance={**_origin(path), "notes": notes or []},
+    )
+
+
+def read_taxonomy(path: Path) -> Taxonomy:
+    """A tree of labels: nested JSON, or a table with the columns parent and child."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path}.")
+    with _errors_name(path):
+        if path.suffix.lower() == ".json":
+            return Taxonomy.from_nested(read_json(path))
+        if path.suffix.lower() not in (".csv", ".tsv"):
+            raise DataError(f"{path}: a taxonomy is a .json, .csv or .tsv file.")
+        columns = read_csv(path)
+        parent = needed(columns, None, ("parent", "parent_id", "broader"), "parent", path)
+        child = needed(columns, None, ("child", "child_id", "label", "id", "name", "narrower"), "child", path)
+        # a label at the top may have a line of its own, without a parent
+        pairs = list(zip(columns[parent], columns[child]))
+        edges = [(above, below) for above, below in pairs if above.strip()]
+        return Taxonomy(edges, [below for above, below in pairs if not above.strip()])
+
+
+def _annotators(columns: tuple[str, ...]) -> str:
+    """Said in the description: a column of remarks among them is seen at once."""
+    return f"annotators are the columns {short(columns)}"
+
+
+def _one_per_row(path: Path, options: ImportOptions) -> tuple[list[Any], str, list[Any] | None]:
+    """Labels, the name of their column, and the ids of the rows."""
+    columns = read_columns(path, options.header)
+    label = needed(columns, options.label, LABEL, "label", path)
+    name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
+    values = columns[label]
+    in_cells = path.suffix.lower() in (".csv", ".tsv", ".parquet")  # JSON has lists of its own
+    labels = cells_as_labels(values, label) if in_cells else list(values)
+    return labels, label, None if name is None else list(columns[name])
+
+
+def _matrix(path: Path, options: ImportOptions) -> tuple[Any, list[Any] | None, list[Any] | None]:
+    values, classes, ids = read_matrix(path, array=options.array, header=options.header, id_column=options.id)
+    return values, names_of(options.classes, "classes") if options.classes else classes, ids
+
+
+def _origin(path: Path) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        return {"file": path.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+@contextmanager
+def _errors_name(path: Path, header: bool = True) -> Iterator[None]:
+    """Say the file, and its line where it can be told, in front of what is wrong with a value."""
+    try:
+        yield
+    except CellError as error:
+        line = line_of(path, error.line, header)
+        raise DataError(f"{path}{f', line {line}' if line else ''}, {error}") from None
+    except CandidateError as error:
+        raise DataError(f"{path}: {error}") from None

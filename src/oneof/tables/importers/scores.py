@@ -1,0 +1,193 @@
+"""Candidate sets from a model's opinion: its scores, or the sets of a conformal predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates.annotations import Annotations
+from oneof.candidates.cells import CellError
+from oneof.candidates.sets import CandidateError, Candidates
+from oneof.tables.importers.assemble import Missing
+
+SUM_TOLERANCE = 1e-3
+"""How far the probabilities of a row may sum to something else than 1: half precision needs as much."""
+
+
+def from_scores(
+    scores: Any,
+    classes: Sequence[Any] | None = None,
+    *,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    threshold: float | None = None,
+    ids: Sequence[Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Annotations:
+    """From an (n, c) array of scores, by one of three rules.
+
+    Parameters
+    ----------
+    scores : array (n, c)
+        One finite number per row and class; a higher one is more probable.
+    classes : sequence, optional
+        Names of the columns; default 0..c-1.
+    top_k : int, optional
+        The k highest classes of every row.
+    top_p : float, optional
+        The fewest classes whose probabilities sum to at least p; scores must be probabilities.
+    threshold : float, optional
+        Classes with at least this score. A row in which none has it keeps its highest.
+    ids : sequence, optional
+        Names of the rows.
+
+    Examples
+    --------
+    >>> from_scores([[0.5, 0.4, 0.1], [0.1, 0.1, 0.8]], ["a", "b", "c"], top_p=0.8).candidates.sets()
+    [['a', 'b'], ['c']]
+    """
+    values, names = _matrix(scores, classes, "scores")
+    given = {"top-k": top_k, "top-p": top_p, "threshold": threshold}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if len(wanted) != 1:
+        raise CandidateError(f"give exactly one of {', '.join(given)}; {len(wanted)} were given.")
+    order = np.argsort(-values, axis=1, kind="stable")  # of equal scores the first column
+    notes = []
+    mask = np.zeros(values.shape, dtype=bool)
+    if top_k is not None:
+        if not 1 <= top_k <= values.shape[1]:
+            raise CandidateError(f"top-k is {top_k}, but there are {values.shape[1]} classes; give 1 to all.")
+        np.put_along_axis(mask, order[:, :top_k], True, axis=1)
+    elif top_p is not None:
+        mask = _top_p(values, order, top_p)
+    else:
+        mask = values >= threshold
+        below = ~mask.any(axis=1)
+        mask[below, order[below, 0]] = True
+        notes += [f"rows without a score of {threshold:g}, their highest kept: {below.sum()}"] * bool(
+            below.any()
+        )
+    (rule, value), *_ = wanted.items()
+    known = {
+        "format": "scores",
+        **(provenance or {}),
+        "rule": rule,
+        "settings": {rule: value},
+        "notes": notes,
+    }
+    return _annotations(mask, names, ids, known)
+
+
+def from_prediction_sets(
+    sets: Any,
+    level: float,
+    classes: Sequence[Any] | None = None,
+    *,
+    index: int = 0,
+    missing: Missing = "error",
+    ids: Sequence[Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Annotations:
+    """From the sets of a conformal predictor.
+
+    Parameters
+    ----------
+    sets : bool array (n, c) or (n, c, levels)
+        Which classes are in. The last axis of a three-dimensional one (MAPIE's form) is cut at `index`.
+    level : float
+        Coverage the sets were made for, such as 0.9: the true label is expected to be missing from one
+        set in ten. It is kept in the provenance.
+    classes : sequence, optional
+        Names of the columns; default 0..c-1.
+    missing : {"error", "drop", "all"}, default="error"
+        What to do with empty sets, which conformal prediction may give.
+    ids : sequence, optional
+        Names of the rows.
+    """
+    if not 0 < level < 1:
+        raise CandidateError(f"the level is {level!r}; give the coverage of the sets, such as 0.9.")
+    values = np.asarray(sets)
+    if values.ndim == 3:
+        if not -values.shape[2] <= index < values.shape[2]:
+            raise CandidateError(f"index is {index}, but the sets have {values.shape[2]} levels.")
+        values = values[:, :, index]
+    matrix, names = _matrix(values, classes, "prediction sets")
+    wrong = np.argwhere((matrix != 0) & (matrix != 1))
+    if len(wrong):
+        i, k = wrong[0].tolist()
+        raise CellError(
+            i,
+            f"row {i}, column {names[k]!r}",
+            f"{matrix[i, k]:g} is neither 0 nor 1; scores need their own import.",
+        )
+    mask = matrix.astype(bool)
+    empty = ~mask.any(axis=1)
+    notes = [f"expected share of rows whose true label is missing: at most {1 - level:.1%}"]
+    names_of_rows = list(range(len(mask))) if ids is None else list(ids)
+    if empty.any():
+        first = int(np.argmax(empty))
+        if missing == "error":
+            raise CellError(
+                first,
+                f"row {first}",
+                f"its prediction set is empty ({int(empty.sum())} such rows).\n"
+                "  Say missing drop to leave them out, or missing all to give them all classes.",
+            )
+        done = "left out" if missing == "drop" else "given all classes"
+        notes.append(f"rows with an empty prediction set, {done}: {int(empty.sum())}")
+        mask[empty] = True
+    rule = {"rule": "conformal", "settings": {"level": level}, "notes": notes}
+    made = _annotations(mask, names, names_of_rows, {"format": "sets", **(provenance or {}), **rule})
+    return made.take(~empty) if missing == "drop" and empty.any() else made
+
+
+def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
+    if not 0 < top_p <= 1:
+        raise CandidateError(f"top-p is {top_p!r}; give a probability above 0, at most 1.")
+    total = values.sum(axis=1)
+    wrong = np.flatnonzero((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE))
+    if len(wrong):
+        i = int(wrong[0])
+        raise CellError(
+            i,
+            f"row {i}",
+            f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g}).",
+        )
+    sorted_values = np.take_along_axis(values, order, axis=1)
+    before = np.cumsum(sorted_values, axis=1) - sorted_values
+    inside = before < top_p * total[:, None] - 1e-12  # rounding must not add a class
+    inside[:, 0] = True
+    mask = np.zeros(values.shape, dtype=bool)
+    np.put_along_axis(mask, order, inside, axis=1)
+    return mask
+
+
+def _matrix(given: Any, classes: Sequence[Any] | None, what: str) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Finite numbers (n, c) and the names of the columns."""
+    try:
+        values = np.asarray(given)
+    except ValueError:
+        raise CandidateError(f"{what} are ragged: rows have different lengths.") from None
+    if values.ndim != 2 or not values.size or values.dtype.kind not in "biuf":
+        raise CandidateError(
+            f"{what} are {values.dtype} of shape {values.shape}; give numbers, one column per class."
+        )
+    names = tuple(range(values.shape[1])) if classes is None else tuple(classes)
+    if len(names) != values.shape[1]:
+        raise CandidateError(f"{what} have {values.shape[1]} columns, but {len(names)} classes were given.")
+    values = values.astype(np.float64)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        i, k = bad[0].tolist()
+        raise CellError(i, f"row {i}, column {names[k]!r}", f"{values[i, k]} is not a finite number.")
+    return values, names
+
+
+def _annotations(
+    mask: np.ndarray, names: tuple[Any, ...], ids: Sequence[Any] | None, provenance: Mapping[str, Any]
+) -> Annotations:
+    made = Candidates(mask, names, None, True, provenance, str(provenance.get("file", "scores")))
+    plain_ids = None if ids is None or list(ids) == list(range(len(mask))) else tuple(ids)
+    return Annotations(made, plain_ids)

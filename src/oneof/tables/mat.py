@@ -1,0 +1,142 @@
+"""The `.mat` family of the real-world partial-label data sets (Lost, BirdSong, MSRCv2, ...).
+
+Variables: `data` (n x d), `partial_target` (K x n) and `target` (K x n): the label matrices lie
+across. They are sparse or dense, double or uint8, depending on who saved the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oneof.candidates import UNKNOWN, CandidateError, Candidates
+from oneof.tables.errors import DataError
+
+
+class MatTable(NamedTuple):
+    """Features and candidate sets of one file."""
+
+    x: np.ndarray
+    candidates: Candidates
+
+
+def read_mat(path: Path | str, *, need_truth: bool = True, truth_may_be_outside: bool = False) -> MatTable:
+    """Read a file of the family.
+
+    Parameters
+    ----------
+    path : path
+        A MATLAB file, version 5 to 7.2.
+    need_truth : bool, default=True
+        Whether a file without `target` is an error. Without it the true labels are unknown.
+    truth_may_be_outside : bool, default=False
+        Whether a true label outside its candidate set is accepted. In the published files there is none.
+
+    Returns
+    -------
+    MatTable
+        `x`, float64 (float32 when the file holds bytes), shape (n, d), and `candidates`, whose classes
+        are the numbers 0..K-1.
+    """
+    path = Path(path)
+    found = _variables(path)
+    wanted = ("data", "partial_target", "target") if need_truth else ("data", "partial_target")
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise DataError(
+            f"{path}: variable {missing[0]!r} is missing; a partial-label file holds data (n x d), "
+            "partial_target (K x n) and target (K x n)."
+        )
+    x = _features(found["data"], path)
+    mask = _labels(found["partial_target"], "partial_target", len(x), path)
+    empty = np.flatnonzero(~mask.any(axis=1))
+    if len(empty):
+        raise DataError(
+            f"{path}: row {empty[0]} has no candidate label ({len(empty)} such rows): column {empty[0] + 1} "
+            "of partial_target is empty; drop the row or give it a label."
+        )
+    truth = None
+    if "target" in found:
+        truth = _truth(_labels(found["target"], "target", len(x), path), mask.shape[1], path)
+    provenance = {
+        "rule": "given",
+        "file": path.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    try:
+        candidates = Candidates(
+            mask, tuple(range(mask.shape[1])), truth, truth_may_be_outside, provenance, source=path.name
+        )
+    except CandidateError as error:
+        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
+    return MatTable(x, candidates)
+
+
+def _variables(path: Path) -> dict[str, Any]:
+    """The three variables that are there, sparse ones made dense."""
+    from scipy.io import loadmat
+
+    if not path.is_file():
+        raise DataError(f"{path}: no such file.")
+    try:
+        found = loadmat(path, variable_names=["data", "partial_target", "target"])
+    except NotImplementedError:
+        raise DataError(
+            f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
+        ) from None
+    except Exception as error:  # damaged files raise whatever the parser trips over
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path}: not a readable MATLAB file ({reason}); fetch it again.") from None
+    return {
+        name: value.toarray() if hasattr(value, "toarray") else np.asarray(value)
+        for name, value in found.items()
+        if not name.startswith("__")
+    }
+
+
+def _features(data: np.ndarray, path: Path) -> np.ndarray:
+    if data.ndim != 2 or not data.size or data.dtype.kind not in "biuf":
+        raise DataError(f"{path}: data is {data.dtype} of shape {data.shape}; it must be numbers, n x d.")
+    x = data.astype(np.float32 if data.dtype.itemsize == 1 else np.float64)
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        i, k = bad[0]
+        raise DataError(
+            f"{path}: data[{i}, {k}] is {x[i, k]} ({len(bad)} such values); features must be finite numbers, "
+            "fill or drop them first."
+        )
+    return x
+
+
+def _labels(matrix: np.ndarray, name: str, n: int, path: Path) -> np.ndarray:
+    """A K x n matrix of 0 and 1 as a boolean (n, K) array."""
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: {name} is {matrix.dtype} of shape {matrix.shape}; it must be 0 and 1, K x n."
+        )
+    if matrix.shape[1] != n:
+        turned = " The matrix is transposed: save it as classes x rows." if matrix.shape[0] == n else ""
+        raise DataError(
+            f"{path}: {name} is {matrix.shape[0]} x {matrix.shape[1]}, but data has {n} rows; "
+            f"it must be K x {n}.{turned}"
+        )
+    bad = np.argwhere((matrix != 0) & (matrix != 1))
+    if len(bad):
+        k, i = bad[0]
+        raise DataError(f"{path}: {name}[{k}, {i}] is {matrix[k, i]}; label matrices hold 0 and 1 only.")
+    return np.ascontiguousarray(matrix.T).astype(bool)
+
+
+def _truth(target: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
+    if target.shape[1] != n_classes:
+        raise DataError(f"{path}: target has {target.shape[1]} classes, partial_target has {n_classes}.")
+    count = target.sum(axis=1)
+    if (count > 1).any():
+        i = int(np.argmax(count > 1))
+        raise DataError(
+            f"{path}: row {i} has {count[i]} true labels in target; a row has one (or none: unknown)."
+        )
+    return np.where(count == 1, target.argmax(axis=1), UNKNOWN).astype(np.int64)
