@@ -110,8 +110,13 @@ PLUS_ROWS = plain(
     "oracle",
 )
 PLUS_RECIPE: dict[str, Any] = {
-    **PAPER_RECIPE, **FIXED_LENGTH, "epochs": 40, "batch_size": 64, "optimiser": "adam", "schedule": "one-cycle",
-}  # fmt: skip
+    **PAPER_RECIPE,
+    **FIXED_LENGTH,
+    "epochs": 40,
+    "batch_size": 64,
+    "optimiser": "adam",
+    "schedule": "one-cycle",
+}
 """One recipe for all methods, data sets and nets: nothing is searched."""
 
 

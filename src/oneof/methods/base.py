@@ -130,7 +130,7 @@ class Method:
     changes from step to step outside of tensors, except those that `stage` names."""
     shardable: ClassVar[bool] = False
     """Whether several processes can train it, each on its own rows: the loss is a mean over rows that do not
-    look at one another, and whatever the method moves itself it moves by averages (`oneof.methods.parallel`)."""
+    look at one another, and whatever the method moves itself it moves by averages (`parallel.py`)."""
 
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""
@@ -255,8 +255,8 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
             raise ValueError(f"{name} has no hyper-parameter {key!r}; it has {', '.join(sorted(known))}.")
         elif (only := cls.dropped[key]) is not None and value not in only:
             raise ValueError(
-                f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; what was made with "
-                f"{only[0]!r} can still be used."
+                f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; only what was made "
+                f"with {only[0]!r} can still be used."
             )
     return cls(**given)
 

@@ -1,8 +1,9 @@
 """Views of images, made in batches where the images are: bytes in, normalised numbers out.
 
-`weak`: mirrored with probability ½, a random crop of the image padded by reflection. `strong`: `bilinear.py`
-and Cutout; or the same as weak, then a policy and Cutout (PLCR's recipe, with AutoAugment as the policy). `plain`: neither, for evaluation
-and RPLG's look-ahead. Cutout's square has the value 0 after normalisation, which is the mean colour.
+`weak`: mirrored with probability ½, a random crop of the image padded by reflection. `strong`: moves and
+colours of `bilinear.py`, then Cutout; or the weak view, then a policy of pairs and Cutout (PLCR's recipe has
+AutoAugment). `plain`: neither, for evaluation and RPLG's look-ahead. Cutout's square has the value 0 after
+normalisation, which is the mean colour.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def pseudo_labels(states: dict[str, State], x: Tensor, mask: Tensor, a: Tensor) 
     return {
         "mu": candidate_softmax(f, mask),
         "mu without a": candidate_softmax(f, struck),
-        "u^a": u_uniform[rows, a],
+        "u^a": u_uniform.mix(torch.nn.functional.one_hot(a, mask.shape[1]).to(w_uniform)),
         "u^out": outside,
         "u^out without a": restrict(outside, struck),
         "v uniform": u_uniform.mix(w_uniform),
