@@ -17,8 +17,8 @@ from oneof.candidates import Candidates
 from oneof.methods import Method
 from oneof.nets import Net
 from oneof.training import CleanRows, Recipe
-from oneof.training.fit import Fit
-from oneof.views import RowItself
+from oneof.training.given import Given
+from oneof.training.ongoing import OngoingTraining
 
 
 def versions() -> dict[str, str]:
@@ -65,7 +65,7 @@ def random_fit(
     classes: int = 10,
     epochs: int = 10**6,
     device: str = "cpu",
-) -> Fit:
+) -> OngoingTraining:
     """A training on random inputs with random candidates, `steps` batches long, ready for its first epoch."""
     rng = np.random.default_rng(0)
     n = batch * steps
@@ -78,14 +78,14 @@ def random_fit(
         epochs=epochs, batch_size=batch, optimiser="sgd", lr=0.01, schedule="constant", device=device
     )
     sets = Candidates.from_mask(mask, truth=y)
-    fit = Fit(method, net, x, sets, recipe, clean, None, None, RowItself(), torch.device(device))
+    fit = OngoingTraining(method, net, Given(x, sets, clean), recipe, torch.device(device))
     fit.selection = None  # no evaluation between the steps
     fit.end_epoch()
     fit.step.epoch = 0
     return fit
 
 
-def peak_memory_mb(fit: Fit, epochs: int = 1) -> float:
+def peak_memory_mb(fit: OngoingTraining, epochs: int = 1) -> float:
     """Peak resident memory of some epochs beyond what was resident before (Linux, a process of its own)."""
     fit.predict(fit.task.example)  # what the first forward pass of any net allocates once
     gc.collect()

@@ -36,7 +36,8 @@ from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe
-from oneof.training.fit import Fit
+from oneof.training.given import Given
+from oneof.training.ongoing import OngoingTraining
 from oneof.views import ImageViews, RowItself
 
 MEAN, STD = (0.491, 0.482, 0.447), (0.247, 0.243, 0.262)
@@ -68,17 +69,18 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "difference": ("rplg", {"meta_gradient": "difference"}),
     "difference, 64": ("rplg", {"meta_gradient": "difference", "clean_batch": 64}),
     "unrolled": ("rplg", {"meta_gradient": "unrolled"}),
+    "rplg+": ("rplg+", {}),
 }
 PLAN = {
-    "eager": ("proden", "head", "difference", "exact", "unrolled"),
-    "graph": ("proden", "head", "head, 64", "difference, 64", "exact, 64"),
-    "compiled": ("proden", "head", "head, 64", "difference", "difference, 64", "exact, 64"),
+    "eager": ("proden", "rplg+", "head", "difference", "exact", "unrolled"),
+    "graph": ("proden", "rplg+", "head", "head, 64", "difference, 64", "exact, 64"),
+    "compiled": ("proden", "rplg+", "head", "head, 64", "difference", "difference, 64", "exact, 64"),
 }
 
 
 def make_fit(
     variant: str, data: Set, rows: int, batch: int, device: str, speed: dict[str, Any], views: bool = False
-) -> Fit:
+) -> OngoingTraining:
     """A training on random images, ready for its first epoch."""
     rng = np.random.default_rng(0)
     y = rng.integers(data.classes, size=rows)
@@ -96,16 +98,17 @@ def make_fit(
         epochs=10**6, batch_size=batch, optimiser="sgd", lr=0.01, weight_decay=1e-3,
         schedule="constant", device=device, **speed,
     )  # fmt: skip
-    fit = Fit(
-        make_method(name, params),
-        lambda: build_net(data.net, data.shape, data.classes),
+    given = Given(
         x,
         Candidates.from_mask(mask, truth=y),
-        recipe,
         CleanRows(clean, labels),
-        None,
-        None,
-        ImageViews(MEAN, STD) if views else RowItself(),
+        views=ImageViews(MEAN, STD) if views else RowItself(),
+    )
+    fit = OngoingTraining(
+        make_method(name, params),
+        lambda: build_net(data.net, data.shape, data.classes),
+        given,
+        recipe,
         torch.device(device),
     )
     fit.selection = None
@@ -168,6 +171,7 @@ def growth(classes: int, options: argparse.Namespace, form: str, width: int = 20
     """RPLG-NM's step beyond PRODEN's on ready features of size `width`: the branches alone."""
     from torch import nn
 
+    from oneof.methods.rplg import branches
     from oneof.nets import Net
 
     device, batch = options.device, options.batch
@@ -175,7 +179,9 @@ def growth(classes: int, options: argparse.Namespace, form: str, width: int = 20
     if form == "full" and need > (100 if device == "cuda" else 4):
         return {"left_out": f"the full form needs about {need:.0f} GB"}  # type: ignore[dict-item]
     found = {}
-    for name, params in (("proden", {}), ("rplg-nm", {"branches": form})):
+    limit = 2**62 if form == "full" else 0  # which form is taken is a matter of cost alone
+    branches.WHOLE_CLASSES, branches.WHOLE_COST = 0, limit
+    for name in ("proden", "rplg-nm"):
         free(device)
         rng = np.random.default_rng(0)
         rows = options.steps * batch
@@ -187,10 +193,13 @@ def growth(classes: int, options: argparse.Namespace, form: str, width: int = 20
             device=device, speed="graph",
         )  # fmt: skip
         before = torch.cuda.memory_allocated() if device == "cuda" else 0
-        fit = Fit(
-            make_method(name, params), lambda: Net(nn.Identity(), nn.Linear(width, classes)), x,
-            Candidates.from_mask(mask), recipe, None, None, None, RowItself(), torch.device(device),
-        )  # fmt: skip
+        fit = OngoingTraining(
+            make_method(name),
+            lambda: Net(nn.Identity(), nn.Linear(width, classes)),
+            Given(x, Candidates.from_mask(mask)),
+            recipe,
+            torch.device(device),
+        )
         fit.end_epoch()
         fit.step.epoch = 0
         fit.run_epoch()
@@ -209,6 +218,7 @@ def growth(classes: int, options: argparse.Namespace, form: str, width: int = 20
 
 def agreement(options: argparse.Namespace) -> dict[str, Any]:
     """How well the forms in bf16 agree with the exact one in float32: cosine of the slopes."""
+    from oneof.methods.rplg import meta_gradient
     from oneof.methods.rplg.meta_gradient import META_GRADIENTS, LookAhead
     from oneof.nets.fast import with_fast_features
 
@@ -217,15 +227,16 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
     for _ in range(3):
         fit.run_epoch()
     net, x, mask = fit.state.net, fit.rows.x[:batch], fit.candidates[:batch]  # type: ignore[attr-defined]
-    assert fit.clean is not None
+    assert fit.clean.x is not None
+    assert fit.clean.mask is not None
     target = mask / mask.sum(dim=1, keepdim=True)
 
     def slopes(form: str, size: float) -> torch.Tensor:
         features = net.features(x)
         ahead = LookAhead(
-            net, x, features, net.head(features), target, 0.05, fit.clean.x[:64], fit.clean.mask[:64],
-            step_size=size,
-        )  # fmt: skip
+            net, x, features, net.head(features), target, 0.05, fit.clean.x[:64], fit.clean.mask[:64]
+        )
+        meta_gradient.DIFFERENCE = size
         found = META_GRADIENTS[form](ahead).double()
         return ((found - (found * target).sum(dim=1, keepdim=True)) * mask).flatten()
 

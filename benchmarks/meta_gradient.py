@@ -22,7 +22,7 @@ from common import peak_memory_mb, print_json, print_table, random_fit
 from oneof.methods import Method, make_method
 from oneof.methods.rplg import Rplg, meta_gradient
 from oneof.nets import Net, build_net
-from oneof.training.fit import Fit
+from oneof.training.ongoing import OngoingTraining
 
 BATCH, CLASSES, STEPS = 256, 10, 4
 FORMS = ("exact", "difference", "head", "unrolled")
@@ -49,12 +49,12 @@ NETS: dict[str, tuple[Callable[[], Net], tuple[int, ...]]] = {
 }
 
 
-def make_fit(method: Method, net: str, device: str) -> Fit:
+def make_fit(method: Method, net: str, device: str) -> OngoingTraining:
     factory, shape = NETS[net]
     return random_fit(method, factory, shape, batch=BATCH, steps=STEPS, classes=CLASSES, device=device)
 
 
-def steps(fit: Fit) -> float:
+def steps(fit: OngoingTraining) -> float:
     """Milliseconds per step over one epoch of the loop."""
     if fit.device.type == "cuda":
         torch.cuda.synchronize()
@@ -135,7 +135,7 @@ def breakdown(net: str, form: str, rounds: int) -> dict[str, float]:
             timed(Rplg, "branch_step", "branches", spent),
             timed(Rplg, "meta_step", "g: meta step", spent),
             timed(Rplg, "branch_weights", "g: weights", spent),
-            timed(fit.optimiser, "step", "optimiser", spent),
+            timed(fit.main.optimiser, "step", "optimiser", spent),
             timed(torch.Tensor, "backward", "backward", spent),
             timed(fit, "run_epoch", "total", spent),
         ):

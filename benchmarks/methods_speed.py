@@ -23,7 +23,7 @@ from torch import nn
 from common import peak_memory_mb, print_json, print_table, random_fit
 from oneof.methods import list_methods, make_method
 from oneof.nets import Net
-from oneof.training.fit import Fit
+from oneof.training.ongoing import OngoingTraining
 
 BATCH, CLASSES, STEPS, EPOCHS, TIMED, FEATURES = 128, 10, 3, 8, 3, 96
 SHAPE = (3, 16, 16)
@@ -49,7 +49,7 @@ def free_net() -> Net:
 NETS = {"conv": conv_net, "free": free_net}
 
 
-def make_fit(name: str, net: str) -> Fit:
+def make_fit(name: str, net: str) -> OngoingTraining:
     sizes = {"batch": BATCH, "steps": STEPS, "classes": CLASSES, "epochs": EPOCHS}
     return random_fit(make_method(name), NETS[net], SHAPE, **sizes)
 

@@ -113,8 +113,8 @@ def take_turns(model_folder: Path, table: Path) -> dict[str, Any]:
 def reader_alone(model_folder: Path, table: Path) -> dict[str, float]:
     """Rows per second from the file to matrices of features."""
     import oneof
-    from oneof.app.streaming.predict import model_inputs
-    from oneof.tables.batches import rows_per_batch, table_batches
+    from oneof.app.streaming import model_inputs
+    from oneof.tables.reader import rows_per_batch, table_batches
 
     model = oneof.load(model_folder)
     rows, began, cpu = 0, time.perf_counter(), time.process_time()

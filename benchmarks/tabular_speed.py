@@ -23,8 +23,8 @@ from oneof.candidates import Candidates
 from oneof.methods.proden import Proden
 from oneof.nets import build_net
 from oneof.training import Recipe
-from oneof.training.fit import Fit
-from oneof.views import RowItself
+from oneof.training.given import Given
+from oneof.training.ongoing import OngoingTraining
 
 N, D, HIDDEN, C, BATCH = 128 * 40, 108, 500, 16, 128
 
@@ -40,16 +40,11 @@ class Ours:
     def __init__(self) -> None:
         x, mask = data()
         recipe = Recipe(epochs=10**6, batch_size=BATCH, lr=1e-3, schedule="constant", device="cpu")
-        self.fit = Fit(
+        self.fit = OngoingTraining(
             Proden(),
             lambda: build_net("mlp", D, C, hidden=(HIDDEN,), batch_norm=False),
-            x,
-            Candidates.from_mask(mask),
+            Given(x, Candidates.from_mask(mask)),
             recipe,
-            None,
-            None,
-            None,
-            RowItself(),
             torch.device("cpu"),
         )
         self.fit.step.epoch = 0

@@ -65,7 +65,7 @@ def test_feature_names_are_kept_and_checked(frame):
     table = frame({name: X[:, k] for k, name in enumerate("abcd")})
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # rows held out inside the fit must not warn about missing names
-        model = small("rplg").fit(table, MASK)
+        model = small(patience=3).fit(table, MASK)
     assert model.feature_names_in_.tolist() == list("abcd")
     assert model.n_features_in_ == 4
     with pytest.raises(ValueError, match="order"):
@@ -342,32 +342,33 @@ def test_clean_rows_that_cannot_be_used(clean, words):
         assert word in str(caught.value)
 
 
-def test_singletons_serve_as_clean_rows():
+def test_without_clean_rows_rplg_says_that_it_learns_no_weights():
     mask = MASK.copy()
-    mask[:60] = np.eye(3, dtype=bool)[Y[:60]]
-    model = small("rplg").fit(X, mask)
-    assert (model.clean_source_, model.n_clean_) == ("singletons", 9)
+    mask[:60] = np.eye(3, dtype=bool)[Y[:60]]  # rows with one candidate are no clean rows
+    with pytest.warns(UserWarning, match="no clean rows to learn the branch weights from"):
+        model = small("rplg").fit(X, mask)
+    assert (model.clean_source_, model.n_clean_, model.n_selection_) == ("none", 0, 0)
+    assert model.trained_on_["rows"] == N
     is_distribution_on(model.transduction_, mask)
 
 
-def test_held_out_sets_serve_as_clean_rows():
-    rows = np.flatnonzero(MASK.sum(axis=1) > 1)
-    model = small("rplg").fit(X[rows], MASK[rows])
-    assert model.clean_source_ == "held-out sets"
-    assert model.n_clean_ == round(0.1 * len(rows))
-    is_distribution_on(model.transduction_, MASK[rows])
+def test_patience_without_clean_rows_goes_by_held_out_sets():
+    model = small(epochs=60, patience=3).fit(X, MASK)
+    assert (model.clean_source_, model.n_clean_, model.n_selection_) == ("none", 0, round(0.1 * N))
+    assert model.trained_on_["rows"] == N - model.n_selection_
+    assert len(model.history_) == min(60, model.best_epoch_ + 4)
+    assert not hasattr(model, "calibration_scores_")
+    is_distribution_on(model.transduction_, MASK)
 
 
 def test_no_clean_rows_where_nobody_asks_or_there_are_too_few():
     model = small().fit(X, MASK)
     assert (model.clean_source_, model.n_clean_) == ("none", 0)
     assert "selection" not in model.history_[0]
-    with pytest.warns(UserWarning, match="no clean rows to learn the branch weights from"):
-        model = small("rplg").fit(X[:8], MASK[:8])
-    assert (model.clean_source_, model.n_clean_) == ("none", 0)
     with pytest.warns(UserWarning, match="patience = 3 has no effect: 8 rows"):
         small(patience=3).fit(X[:8], MASK[:8])
-    assert small(clean_weight=0.5).fit(X, MASK).n_clean_ == 9
+    with pytest.warns(UserWarning, match="clean_weight = 0.5 has no effect"):
+        assert small(clean_weight=0.5).fit(X, MASK).n_clean_ == 0
 
 
 def test_patience_stops_and_keeps_the_best_epoch():
@@ -407,6 +408,55 @@ def test_a_run_folder_continues_and_refuses_other_settings(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
     with pytest.raises(RunError, match="another recipe"):
         small(run=tmp_path / "run", epochs=7).fit(X, MASK)
+
+
+def test_callbacks_hear_of_every_epoch():
+    class Tracker:
+        def __init__(self):
+            self.heard = []
+
+        def start(self, config):
+            self.heard.append((config["method"], config["epochs"]))
+
+        def log(self, row):
+            self.heard.append(row["epoch"])
+
+        def finish(self, summary):
+            self.heard.append("end")
+
+    rows, tracker = [], Tracker()
+    model = small(callbacks=[rows.append, tracker]).fit(X, MASK)
+    assert rows == model.history_
+    assert tracker.heard == [("proden", 4), 0, 1, 2, 3, "end"]
+    with pytest.raises(TypeError, match="'bell' can be told of no epoch"):
+        small(callbacks=["bell"]).fit(X, MASK)
+
+
+def test_no_epoch_is_begun_that_would_end_too_late():
+    assert len(small(max_seconds=0).fit(X, MASK).history_) == 1  # one is always trained
+    with pytest.raises(ValueError, match="max_seconds is -1"):
+        small(max_seconds=-1).fit(X, MASK)
+
+
+def test_an_encoder_is_kept_until_the_next_fit():
+    class Encoder:
+        feature_names = ("a", "b", "c", "d")
+
+    model = small().fit(X, MASK)
+    assert model.encoder_ is None
+    encoder = Encoder()
+    assert model.with_encoder(encoder).encoder_ is encoder
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.fit(X, MASK).encoder_ is None
+    Encoder.feature_names = ("a",)
+    with pytest.raises(ValueError, match="makes 1 features, but the model was fitted on 4"):
+        model.with_encoder(encoder)
+
+
+def test_the_recipe_can_be_read_before_a_fit():
+    model = small(batch_size=7, max_seconds=60, random_state=3)
+    recipe = model.recipe()
+    assert (recipe.batch_size, recipe.max_seconds, recipe.seed, recipe.epochs) == (7, 60.0, 3, 4)
 
 
 def test_progress_is_shown_where_asked(capsys):

@@ -240,7 +240,7 @@ def test_tuples_can_be_class_names():
     [
         (np.array([1, 2]), [True, True]),
         (np.array([1.0, np.nan]), [True, False]),
-        (np.array(["a", None, np.nan, pd.NA, pd.NaT, "", "<NA>"], dtype=object), [1, 0, 0, 0, 0, 1, 1]),
+        (np.array(["a", None, np.nan, pd.NA, pd.NaT, "", "<NA>"], dtype=object), [1, 0, 0, 0, 0, 0, 1]),
     ],
 )
 def test_known_labels(values, expected):

@@ -191,11 +191,14 @@ def test_rows_that_were_learned_from_do_not_calibrate(more, why):
     assert model.calibrate(X, NAMES[Y]).predict_set(X).any()
 
 
-def test_singletons_do_not_calibrate_and_a_new_fit_forgets():
-    model = fitted("rplg").calibrate(X, NAMES[Y])
-    assert model.clean_source_ == "singletons"
+def test_a_new_fit_forgets_the_calibration():
+    model = fitted().calibrate(X, NAMES[Y])
+    assert model.checked_ is None
+    model.calibrate(X, NAMES[Y], record_accuracy=True)
+    assert model.checked_ == {"rows": len(X), "accuracy": model.score(X, NAMES[Y])}
     model.fit(X, MASK)
     assert not hasattr(model, "calibration_scores_")
+    assert model.checked_ is None
 
 
 def test_calibration_that_cannot_be_meant(model):

@@ -129,7 +129,7 @@ def hyper_parameters(method: Any) -> list[str]:
         *head,
         *rows,
         "",
-        "The lab and `oneof.lab.tune` search those with a range; pass others by `method_params`.",
+        "The lab searches those with a range; pass others by `method_params`.",
     ]
 
 

@@ -1,7 +1,6 @@
 import os
 
-from oneof.app.commands.bench import Bench
-from oneof.app.commands.report import Report
+from oneof.app.commands.lab import Bench, Report
 from tests.bench.toy import write_mat
 
 

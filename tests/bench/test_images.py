@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from oneof.datasets import DataSet, MissingDataError, load
-from oneof.lab import datasets, generator, trial
+from oneof.lab import generator, prepared, trial
 from oneof.lab import plan as planning
 from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.protocol import NET_OF_IMAGES, Protocol
-from oneof.lab.protocols import PROTOCOLS, SHORT_RECIPE, plain
+from oneof.lab.protocols import PROTOCOLS, SHORT_RECIPE, default_rows
 from oneof.lab.records import Records
 from oneof.lab.run import run_lab
 from oneof.lab.runners.base import Place
@@ -53,7 +53,7 @@ def small_world(monkeypatch, tmp_path):
     for name, made in generator.GENERATORS.items():
         quick = replace(made, recipe=replace(made.recipe, epochs=1))
         monkeypatch.setitem(generator.GENERATORS, name, quick)
-    caches = datasets._prepare, datasets._loaded
+    caches = prepared._prepare, prepared._loaded
     for cache in caches:
         cache.cache_clear()
     yield
@@ -68,14 +68,14 @@ def small_data(monkeypatch):
             raise MissingDataError("tiny-imagenet: not here")
         return small(name)
 
-    monkeypatch.setattr(datasets, "_loaded", loaded)
+    monkeypatch.setattr(prepared, "_loaded", loaded)
 
 
 def image_protocol(**changes):
     values = {
         "name": "small-images",
         "title": "a test",
-        "entries": plain("rplg", "proden"),
+        "entries": default_rows("rplg", "proden"),
         "data": ("cifar10",),
         "nets": ("by data",),
         "recipe": {**SHORT_RECIPE, "epochs": EPOCHS, "batch_size": 16},
@@ -98,7 +98,7 @@ def without_times(record):
 # ---- plans ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["images", "images-equal-information", "table1"])
+@pytest.mark.parametrize("name", ["images", "images-equal-information", "images-no-clean", "table1"])
 def test_the_declared_protocols_plan(name, small_data, tmp_path):
     declared = PROTOCOLS[name]
     plan = Plan(declared, Records(tmp_path))
@@ -113,9 +113,10 @@ def test_the_declared_protocols_plan(name, small_data, tmp_path):
         assert config["split"]["rule"] == "90/10, official test"
         assert config["net"] == {"name": "lenet"}
         assert config["scaling"] == "pixels"
-        policy = "none" if config["data"]["name"] == "fmnist" else declared.policy
-        assert config["views"]["policy"] == policy
-        assert config["information"] == ("loss" if name == "images-equal-information" else "select")
+        assert config["views"]["policy"] == "bilinear"
+        learns = config["method"]["name"] in ("rplg", "rplg+")
+        expected = {"images-equal-information": "loss", "images-no-clean": "none" if learns else "select"}
+        assert config["information"] == expected.get(name, "select")
         # every trial has a draw of its own, the same for all methods
         assert config["data"]["candidates"]["seed"] == config["split"]["seed"]
         by_draw.setdefault((config["data"]["name"], config["split"]["seed"]), set()).add(
@@ -127,8 +128,8 @@ def test_the_declared_protocols_plan(name, small_data, tmp_path):
 
 def test_a_draw_is_made_once_per_plan(small_data, tmp_path, monkeypatch):
     draws = []
-    drawn = datasets._drawn
-    monkeypatch.setattr(datasets, "_drawn", lambda data, rule: draws.append(rule) or drawn(data, rule))
+    drawn = prepared._drawn
+    monkeypatch.setattr(prepared, "_drawn", lambda data, rule: draws.append(rule) or drawn(data, rule))
     jobs_of(replace(PROTOCOLS["table1"], data=("cifar10",)), tmp_path)
     assert len(draws) <= 1 + 5
 
@@ -138,7 +139,7 @@ def test_a_draw_is_made_once_per_plan(small_data, tmp_path, monkeypatch):
 
 def test_the_parts_of_a_split(small_data, tmp_path):
     job = jobs_of(image_protocol(), tmp_path)[0]
-    data = datasets.prepare("cifar10", job.config["data"]["candidates"])
+    data = prepared.prepare("cifar10", job.config["data"]["candidates"])
     parts = divide(data, job.config)
     assert isinstance(parts.views, ImageViews)
     assert parts.views.describe()["mean"] == pytest.approx([0.45] * 3)
@@ -150,7 +151,7 @@ def test_the_parts_of_a_split(small_data, tmp_path):
 @pytest.mark.parametrize("data", ["cifar10", "fmnist"])
 @pytest.mark.parametrize("information", ["select", "loss"])
 def test_an_image_job_ends_in_a_record_with_curves(data, information, small_data, tmp_path):
-    changes = {"data": (data,), "entries": plain("rplg"), "information": information}
+    changes = {"data": (data,), "entries": default_rows("rplg"), "information": information}
     recipe = {**SHORT_RECIPE, "epochs": 3, "batch_size": 16}
     if information == "loss":
         recipe |= {"clean_weight": 0.5, "patience": None, "select": "last"}
@@ -173,7 +174,7 @@ def test_an_image_job_ends_in_a_record_with_curves(data, information, small_data
 @pytest.mark.parametrize("method", ["plcr", "pico", "dirk"])
 def test_methods_with_several_views_run(method, small_data, tmp_path):
     recipe = {**SHORT_RECIPE, "epochs": 1, "batch_size": 16}
-    job = jobs_of(image_protocol(entries=plain(method), reference=method, recipe=recipe), tmp_path)[0]
+    job = jobs_of(image_protocol(entries=default_rows(method), reference=method, recipe=recipe), tmp_path)[0]
     assert run_job(job)["status"] == "ok"
 
 
@@ -204,6 +205,28 @@ def test_a_job_continues_from_its_checkpoint(small_data, tmp_path, monkeypatch):
     assert not os.listdir(tmp_path / "running")
 
 
+def test_a_training_stops_at_a_checkpoint_when_time_is_up_and_continues(small_data, tmp_path):
+    protocol = image_protocol(entries=default_rows("proden"), reference="proden", seeds=(0,))
+    (job,) = jobs_of(protocol, tmp_path)
+    whole = run_job(job)
+    assert run_job(job, Place(scratch=tmp_path / "running", until=0.0))["status"] == "stopped"
+    assert len((tmp_path / "running" / job.hash / "metrics.jsonl").read_text().splitlines()) == 10
+
+    class Checkpointing(Inline):
+        def keep_checkpoints(self, scratch, until):
+            self.place = Place(scratch=scratch, until=until)
+
+        def wait(self):
+            return [run_job(self.jobs.pop(), self.place)]
+
+    outcome = run_lab(protocol, tmp_path, Checkpointing(), stream=io.StringIO(), minutes=0.5)
+    assert (outcome.ran, outcome.left) == (1, 0)
+    (record,) = Records(tmp_path)
+    assert without_times(record) == without_times(whole)
+    assert record["seconds"] > record["result"]["train_seconds"] > 0
+    assert not os.listdir(tmp_path / "running")
+
+
 def test_jobs_on_tables_keep_no_checkpoint(small_data, tmp_path):
     job = jobs_of(image_protocol(), tmp_path)[0]
     table = Job({name: value for name, value in job.config.items() if name != "views"})
@@ -226,7 +249,7 @@ def test_jobs_on_tables_keep_no_checkpoint(small_data, tmp_path):
 def test_tiny_imagenet_from_its_files_to_a_record(rule, tmp_path, monkeypatch):
     pytest.importorskip("PIL", reason="JPEG files need Pillow")
     write_tiny_imagenet(tmp_path / "data" / "tiny-imagenet-200", per_class=8)
-    monkeypatch.setattr(datasets, "candidate_rule", lambda n_classes: rule)
+    monkeypatch.setattr(prepared, "candidate_rule", lambda n_classes: rule)
     data = load("tiny-imagenet")
     assert data.x_train.shape[1:] == (3, 64, 64)
     recipe = {**SHORT_RECIPE, "epochs": 2, "batch_size": 8}
@@ -246,5 +269,5 @@ def test_tiny_imagenet_from_its_files_to_a_record(rule, tmp_path, monkeypatch):
 def test_the_small_world_is_used(small_data):
     """What is replaced above is what the lab looks at."""
     assert planning.net_for("by data", "cifar10") == {"name": "lenet"}
-    assert trial.prepare is datasets.prepare
+    assert trial.prepare is prepared.prepare
     assert torch.get_num_threads() == 1

@@ -8,7 +8,7 @@ import oneof
 from oneof.lab import jobs as jobs_module
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
-from oneof.lab.records import Lock, Records, pack, read
+from oneof.lab.records import Records, alone, pack, read
 
 
 def record(name, status="ok", **more):
@@ -66,21 +66,21 @@ def test_a_torn_line_loses_only_itself(tmp_path, cut):
 
 
 def test_one_lab_at_a_time(tmp_path):
-    with Lock(tmp_path):
+    with alone(tmp_path):
         code = (
-            "import sys; from pathlib import Path; from oneof.lab.records import Lock\n"
-            "Lock(Path(sys.argv[1])).__enter__()"
+            "import sys; from pathlib import Path; from oneof.lab.records import alone\n"
+            "alone(Path(sys.argv[1])).__enter__()"
         )
         other = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
         assert other.returncode
         assert "another lab is writing" in other.stderr
-    with Lock(tmp_path):
+    with alone(tmp_path):
         pass
 
 
 def test_the_error_of_a_taken_folder_says_what_to_do(tmp_path):
-    with Lock(tmp_path), pytest.raises(LabError, match="--to"):
-        Lock(tmp_path).__enter__()
+    with alone(tmp_path), pytest.raises(LabError, match="--to"):
+        alone(tmp_path).__enter__()
 
 
 def test_packed_records_are_read_and_continued(tmp_path):

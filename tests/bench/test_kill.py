@@ -35,7 +35,7 @@ def the_protocol(data, splits=12):
 
 def start(script, data, folder, splits=12):
     here = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    environment = {**os.environ, "PYTHONPATH": here}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.path.join(here, "src")])}
     return subprocess.Popen(
         [sys.executable, str(script), data, str(folder), str(splits)],
         env=environment,

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from oneof.lab import datasets, lab
+from oneof.lab import prepared
+from oneof.lab import run as lab
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
-from oneof.lab.protocol import Entry
-from oneof.lab.protocols import PROTOCOLS, plain
+from oneof.lab.protocol import Row
+from oneof.lab.protocols import PROTOCOLS, default_rows
 from oneof.lab.records import Records
 from oneof.lab.report import tried
 from oneof.lab.run import run_lab
@@ -85,7 +86,7 @@ def test_an_interrupted_lab_continues(data, tmp_path):
 
 
 def test_a_failing_job_stops_nothing(data, tmp_path):
-    protocol = toy_protocol(data, lr=1e30, search=None, entries=plain("rplg-nm"))
+    protocol = toy_protocol(data, lr=1e30, search=None, entries=default_rows("rplg-nm"))
     stream = io.StringIO()
     outcome = run_lab(protocol, tmp_path, Inline(), stream=stream)
     assert outcome.ran == 3
@@ -118,9 +119,9 @@ def test_where_nothing_can_be_trained_there_is_no_report(data, tmp_path):
 
 def test_rows_that_vary_another_use_its_winner(data, tmp_path):
     entries = (
-        Entry("rplg-nm", "rplg-nm", reported=False),
-        Entry("alpha 0.2", "rplg-nm", {"alpha": 0.2}, tuned_as="rplg-nm"),
-        Entry("alpha 0.7", "rplg-nm", {"alpha": 0.7}, tuned_as="rplg-nm"),
+        Row("rplg-nm", "rplg-nm", reported=False),
+        Row("alpha 0.2", "rplg-nm", {"alpha": 0.2}, tuned_as="rplg-nm"),
+        Row("alpha 0.7", "rplg-nm", {"alpha": 0.7}, tuned_as="rplg-nm"),
     )
     outcome, runner = run(toy_protocol(data, entries=entries, reference="alpha 0.2"), tmp_path)
     assert len(runner.ran) == 2 + 3 + 3
@@ -167,7 +168,7 @@ def test_a_terminal_shows_a_bar(data, tmp_path):
 
 def test_what_cannot_run_leaves_no_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ONEOF_DATA", str(tmp_path))
-    for cache in (datasets._prepare, datasets._loaded):
+    for cache in (prepared._prepare, prepared._loaded):
         cache.cache_clear()
     with pytest.raises(LabError, match="none of its data sets is at hand"):
         run(PROTOCOLS["table1"], tmp_path / "lab")
@@ -297,3 +298,36 @@ def test_the_lab_runs_without_the_packages_of_the_command_line(tmp_path):
     (result,) = read_folder(tmp_path / "out")
     assert result.plan["command"].startswith("oneof bench table2 --methods proden")
     assert len(Records(tmp_path / "out")) == 6
+
+
+# ---- a limited time ---------------------------------------------------------------------------
+
+
+def test_only_jobs_that_end_in_time_are_started(data, tmp_path):
+    """By the records of a lab before: jobs of PRODEN took a second, those of RPLG-NM an hour."""
+    run(toy_protocol(data, search=None, seeds=(0, 1)), tmp_path / "before")
+    slow = Records(tmp_path / "slow")
+    for record in Records(tmp_path / "before"):
+        slow.add(record | {"seconds": 3600.0 if record["config"]["method"]["name"] == "rplg-nm" else 1.0})
+    said = io.StringIO()
+    protocol = toy_protocol(data, search=None, seeds=(0, 1, 2, 3))
+    options = {"minutes": 30, "reuse": [tmp_path / "slow"]}
+    outcome = run_lab(protocol, tmp_path / "lab", Inline(), stream=said, **options)
+    assert (outcome.ran, outcome.left) == (2, 2)
+    assert not outcome.plan.complete
+    assert "4 jobs can start, 1 at a time; 2 are expected to end in time" in said.getvalue()
+    assert "rplg-nm: 2 jobs, about 1:00:00 each, 0 in time" in said.getvalue()
+    assert "2 jobs did not fit into 30 minutes; the same command continues" in said.getvalue()
+    again, _ = run(protocol, tmp_path / "lab")
+    assert again.ran == 2
+    assert again.plan.complete
+
+
+def test_jobs_of_unknown_length_are_tried_while_there_is_time(data, tmp_path):
+    protocol = toy_protocol(data, search=None)
+    outcome, _ = run(protocol, tmp_path / "a", minutes=0)
+    assert (outcome.ran, outcome.left) == (0, 6)
+    said = io.StringIO()
+    outcome = run_lab(protocol, tmp_path / "b", Inline(), stream=said, minutes=60)
+    assert (outcome.ran, outcome.left) == (6, 0)
+    assert "3 jobs, of unknown length, 3 in time" in said.getvalue()

@@ -38,7 +38,7 @@ def test_a_declared_protocol_is_consistent(declared):
 
 
 def test_what_the_issue_of_the_tables_asks_for():
-    assert len(PROTOCOLS["table1"].entries) == 14
+    assert len(PROTOCOLS["table1"].entries) == 15
     assert set(TABLES["table1"]) == {*ALL_METHODS, "rplg-nm"}
     assert {e.label for e in PROTOCOLS["table2"].entries} == set(TABLES["table2"])
     for name in ("table2", "equal-information"):
@@ -99,6 +99,22 @@ def test_overrides():
     assert (made.lr, made.scaling, made.criterion) == (0.2, "standard", "covering")
     assert override(declared, configurations=1).search is None
     assert override(declared) == declared
+
+
+def test_splits_are_counted_from_the_first_of_the_protocol():
+    declared = PROTOCOLS["plus-paper"]
+    assert declared.seeds == tuple(range(2000, 2020))
+    assert override(declared, splits=3).seeds == (2000, 2001, 2002)
+
+
+def test_three_protocols_differ_in_what_methods_see():
+    none, paper, equal = (PROTOCOLS[f"plus-{name}"] for name in ("none", "paper", "equal"))
+    assert [p.information for p in (none, paper, equal)] == ["none", "select", "loss"]
+    assert [p.recipe.get("clean_weight", 0.0) for p in (none, paper, equal)] == [0.0, 0.0, 1.0]
+    assert {e.label for e in paper.entries} - {e.label for e in none.entries} == {"clean-only"}
+    for declared in (none, paper, equal, PROTOCOLS["images"], PROTOCOLS["images-no-clean"]):
+        assert declared.recipe["select"] == "last"
+        assert declared.recipe["patience"] is None
 
 
 def test_overrides_of_a_grid():

@@ -5,8 +5,8 @@ import pytest
 
 from oneof.lab.errors import LabError
 from oneof.lab.paper import TABLES as PAPER
-from oneof.lab.protocol import Entry
-from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, plain
+from oneof.lab.protocol import Row
+from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, default_rows
 from oneof.lab.report import verdict, write_report
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_latex, as_markdown, as_text, grid
@@ -19,7 +19,7 @@ SCORES = {"rplg": 0.80, "proden": 0.75, "cc": 0.80001, "oracle": 0.95}
 def folder(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("report")
     data = write_mat(tmp_path)
-    rows = plain("rplg", "proden", "cc", "oracle")
+    rows = default_rows("rplg", "proden", "cc", "oracle")
     protocol = toy_protocol(data, entries=rows, reference="rplg", seeds=tuple(range(6)), curves=2)
     return made_up_folder(tmp_path / "lab", protocol, SCORES)
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 def test_the_table(folder):
     (result,) = read_folder(folder)
     table = grid(result, "linear")
-    assert table.columns == ["method", "toy", "mean rank"]
+    assert table.columns == ["method", "toy", "mean rank", "selection − test"]
     assert [row[0].text for row in table.rows] == ["RPLG", "PRODEN", "CC", "Oracle"]
     shown = {row[0].text: row[1] for row in table.rows}
     assert shown["PRODEN"].mark == "•"
@@ -38,9 +38,32 @@ def test_the_table(folder):
     assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", shown["PRODEN"].text)
 
 
+def test_what_a_choice_by_the_selection_rows_promises_too_much(folder, tmp_path):
+    """Every table says selection minus test, where the records have both."""
+    (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    reported = [record for record in lines if record["config"]["split"]["seed"] < 1000]
+
+    def read_back():
+        (tmp_path / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in lines))
+        return read_folder(tmp_path)[0]
+
+    for record in reported:
+        found, method = record["result"], record["config"]["method"]["name"]
+        found["selection"] = found["test"] + {"rplg": 0.125, "proden": 0.01}.get(method, 0.0)
+        if method == "oracle":
+            del found["selection"]
+    table = grid(read_back(), "linear")
+    assert [row[-1].text for row in table.rows] == ["+12.5", "+1.0", "+0.0", "–"]
+    assert any(note.startswith("Selection − test") for note in table.notes)
+    for record in reported:
+        record["result"].pop("selection", None)
+    assert "election" not in as_markdown(read_back(), "linear")
+
+
 def test_one_split_has_no_spread_and_no_tests(tmp_path):
     protocol = toy_protocol(
-        write_mat(tmp_path), entries=plain("rplg", "proden"), reference="rplg", seeds=(0,)
+        write_mat(tmp_path), entries=default_rows("rplg", "proden"), reference="rplg", seeds=(0,)
     )
     (result,) = read_folder(made_up_folder(tmp_path / "lab", protocol, SCORES))
     table = grid(result, "linear")
@@ -54,7 +77,7 @@ def test_the_languages(folder):
     text, markdown, latex = as_text(result), as_markdown(result, "linear"), as_latex(result, "linear")
     assert "•" in text
     assert "*" in text
-    assert markdown.startswith("| method | toy | mean rank |\n|---|---:|---:|")
+    assert markdown.startswith("| method | toy | mean rank | selection − test |\n|---|---:|---:|---:|")
     assert "**" in markdown
     assert r"\textbf{" in latex
     assert r"$\pm$" in latex
@@ -116,10 +139,10 @@ def test_the_same_records_give_the_same_report(folder):
 
 def test_figures_of_the_other_protocols(tmp_path):
     data = write_mat(tmp_path)
-    family = {"entries": plain("rplg", "rplg-nm", "proden"), "reference": "rplg", "curves": 3}
+    family = {"entries": default_rows("rplg", "rplg-nm", "proden"), "reference": "rplg", "curves": 3}
     alphas = (
-        Entry("rplg", "rplg", reported=False),
-        *(Entry(f"alpha {a}", "rplg", {"alpha": a}, tuned_as="rplg") for a in (0.1, 0.5, 0.9)),
+        Row("rplg", "rplg", reported=False),
+        *(Row(f"alpha {a}", "rplg", {"alpha": a}, tuned_as="rplg") for a in (0.1, 0.5, 0.9)),
     )
     for name, changes in {
         "sensitivity": {"entries": alphas, "reference": "alpha 0.5", "curves": 0},

@@ -5,6 +5,7 @@ from oneof.datasets import load, split_80_10_10
 from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.prepared import _drawn, prepare
+from oneof.lab.protocols import default_rows
 from oneof.lab.records import Records
 from oneof.lab.trial import divide, label_free, run_job, run_trial
 from tests.bench.toy import toy_protocol, write_mat
@@ -74,18 +75,37 @@ def test_selection_without_labels_sees_no_label(data, tmp_path):
     parts = divide(prepared, job.config)
     mask = prepared.candidates.mask[split_80_10_10(len(prepared.x), job.config["split"]["seed"]).validation]
     assert np.array_equal(parts.selection.mask, mask)
-    assert parts.clean is not None
-    assert np.array_equal(parts.clean.mask, mask)
+    assert parts.clean is None  # not even for methods that learn from labels
     result = run_trial(job.config)
     assert result["selection"] == result["covering"]
+
+
+def test_without_information_no_method_sees_a_clean_row(data, tmp_path):
+    changes = {"entries": default_rows("rplg+", "proden"), "reference": "rplg+", "search": None}
+    by_name = {}
+    for information in ("none", "select"):
+        for job in jobs(data, tmp_path, information=information, **changes):
+            if job.config["split"]["seed"] == 0:
+                by_name[job.config["method"]["name"], information] = job
+    # a method that learns from no clean row is the same training
+    assert by_name["proden", "none"].hash == by_name["proden", "select"].hash
+    assert by_name["rplg+", "none"].hash != by_name["rplg+", "select"].hash
+    prepared = prepare(data)
+    blind, seeing = (divide(prepared, by_name["rplg+", way].config) for way in ("none", "select"))
+    assert blind.clean is None
+    assert len(seeing.clean) == 12
+    for parts in (blind, seeing):  # the epoch is chosen all the same
+        assert len(parts.selection) == 12
+    assert not blind.in_loss
+    assert run_trial(by_name["rplg+", "none"].config)["epochs"] == 3
 
 
 def test_label_free_scores_by_hand():
     p = np.array([[0.5, 0.3, 0.2], [0.6, 0.2, 0.2]])
     mask = np.array([[True, True, False], [False, True, True]])
     covering, approximated = label_free(p, mask)
-    assert covering == 0.5
-    assert approximated == pytest.approx((0.5 / 0.8 + 0.0) / 2)
+    assert covering.mean() == 0.5
+    assert approximated.mean() == pytest.approx((0.5 / 0.8 + 0.0) / 2)
 
 
 def test_scaling_sees_the_training_rows_only(data, tmp_path):

@@ -12,7 +12,7 @@ from scipy.io import savemat
 from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.protocol import PAPER_RECIPE, Protocol
-from oneof.lab.protocols import plain
+from oneof.lab.protocols import default_rows
 from oneof.lab.records import Record, Records
 from oneof.lab.search import Search
 from oneof.lab.trial import run_job
@@ -35,7 +35,7 @@ def toy_protocol(path: str, **changes: Any) -> Protocol:
     values: dict[str, Any] = {
         "name": "toy",
         "title": "a test",
-        "entries": plain("rplg-nm", "proden"),
+        "entries": default_rows("rplg-nm", "proden"),
         "data": (path,),
         "nets": ("linear",),
         "recipe": {**PAPER_RECIPE, "epochs": 3, "batch_size": 32},

@@ -6,9 +6,11 @@ import pytest
 
 from oneof.app.commands.candidates import CandidatesDescribe, CandidatesGenerate
 from oneof.candidates import CandidateError, Candidates
-from oneof.candidates.describe import as_text, co_occurrence, describe, save_heat_map, save_size_chart
+from oneof.candidates.describe import as_text, co_occurrence, describe
 from oneof.candidates.generate import flip_sets
 from oneof.datasets import DataError
+from oneof.lab.candidate_pictures import save_heat_map, save_size_chart
+from oneof.lab.errors import LabError
 from oneof.tables.candidate_files import load_candidates
 from tests.data.official import partial_label_table, write_mat
 
@@ -72,8 +74,8 @@ def test_pictures_are_written(tmp_path, k):
 
 
 def test_matplotlib_is_named_when_it_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(CandidateError, match=r"oneof\[report\]"):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(LabError, match=r"oneof\[report\]"):
         save_size_chart(flip_sets([0, 1], 3, 0.5, seed=0), tmp_path / "a.png")
 
 

@@ -196,7 +196,7 @@ def test_mat(tmp_path):
         ("a.csv", "task,b\n1,2\n", "crowd", "which column holds the label"),
         ("a.csv", "task;worker;label\n1;2;3\n", "crowd", "separated by commas"),
         ("a.csv", "task,task,label\n1,2,3\n", "crowd", 'line 1: two columns are called "task"'),
-        ("a.csv", "task,worker,label\n1,2\n", "crowd", "line 2: there are 2 cells, the header has 3"),
+        ("a.csv", "task,worker,label\n1,2\n", "crowd", r"\(line 2\) has 2 cells, the header has 3"),
         (
             "a.csv",
             'task,label\n\n0,cat\n"1\n",\n',
@@ -215,9 +215,9 @@ def test_mat(tmp_path):
         ("a.csv", 'task,label\n0,"cat\n', "crowd", "line 2: not a readable table"),
         ("a.txt", "x", "crowd", r"ends in '.txt'; a table is one of .csv"),
         ("a.parquet", b"PAR1", "crowd", "not a readable Parquet"),
-        ("a.jsonl", '{"task": 1, "label": "a"}\n{"task": 2,\n', "crowd", "line 2: not JSON"),
+        ("a.jsonl", '{"task": 1, "label": "a"}\n{"task": 2,\n', "crowd", "line 2: .*no JSON object"),
         ("a.jsonl", "[1]\n", "crowd", "line 1: .* is no JSON object"),
-        ("a.jsonl", "\n", "crowd", "has no records"),
+        ("a.jsonl", "\n", "crowd", "has no rows"),
         ("a.jsonl", b'{"task": "\xff"}', "crowd", "line 1: .*not UTF-8"),
         ("a.jsonl", '{"task": 1, "label": "a"}\n\n{"task": 2}\n', "crowd", r'line 3, row 1, column "label"'),
         ("a.jsonl", '{"task": 1, "label": "a"}\n{"task": 2, "label": 2}\n', "crowd", "line 2.*is a number"),
@@ -234,8 +234,8 @@ def test_mat(tmp_path):
         ),
         ("a.csv", "cat,dog\n1,\n", "scores", 'line 2, row 0, column "dog": the cell is empty'),
         ("a.csv", "cat,dog\n1,nan\n", "scores", "line 2, row 0, column 'dog': nan is not a finite"),
-        ("a.csv", "cat,dog\n1,2\n0,-1\n", "counts", r"line 3, row 1, column 1: -1.0 is no count"),
-        ("a.npy", b"\x93NUMPY nonsense", "scores", "not a readable array"),
+        ("a.csv", "cat,dog\n1,2\n0,-1\n", "counts", "line 3, row 1, column 'dog': -1 is no count"),
+        ("a.npy", b"\x93NUMPY nonsense", "scores", "not a readable npy file"),
         ("a.mat", b"nonsense", "mat", "not a readable MATLAB file"),
         ("a.csv", "id,ann,bob\n1,cat,dog\n2,,\n", "wide", "1 of 2 rows have no answer"),
         ("a.csv", "id,label\n1,cat\n2,\n", "complementary", "1 of 2 rows have no answer"),
@@ -274,7 +274,7 @@ CELLS = st.sampled_from(
 TEXT = st.lists(st.lists(CELLS, max_size=4).map(",".join), max_size=4).map("\n".join)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.sampled_from(sorted(FORMATS)),
     st.one_of(

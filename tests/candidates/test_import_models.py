@@ -130,7 +130,7 @@ def test_forms_of_a_record():
         ([["a", ["b"]]], {}, r'row 0, "labels": .* mixes labels and lists'),
         ([{"ann": "a"}, "b"], {}, r'row 1, "labels": this entry does not say who answered'),
         ([{"ann": {"a": 1}}], {}, "neither a label nor a list"),
-        (["a", "b"], {"ids": ["x"]}, "1 ids for 2 records"),
+        (["a", "b"], {"ids": ["x"]}, "1 ids for 2 rows"),
         (["a", "b"], {"ids": ["x", "x"]}, "stands for two rows"),
         (["a", 1], {}, r'row 1, "labels": this label is a number'),
     ],

@@ -61,7 +61,7 @@ def test_majority_lies_in_every_share_and_share_in_the_union(given_answers):
 # ---- Dawid and Skene --------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(some_answers(), st.integers(1, 4), st.sampled_from([0.01, 0.5]))
 def test_dawid_skene_matches_its_slow_twin(given_answers, iterations, smoothing):
     answers, n, c = given_answers
@@ -72,7 +72,7 @@ def test_dawid_skene_matches_its_slow_twin(given_answers, iterations, smoothing)
     np.testing.assert_allclose(found.posterior, expected, atol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(some_answers())
 def test_dawid_skene_gives_distributions(given_answers):
     answers, n, c = given_answers

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.table import read_table
+from oneof.tables.reader import read_table
 
 N = 30
 

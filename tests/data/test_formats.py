@@ -12,12 +12,11 @@ from oneof.datasets.formats import (
     read_cifar_binary,
     read_cifar_python,
     read_idx,
-    read_image_folder,
-    read_images,
-    read_mat,
     read_tiny_imagenet,
+    tiny_imagenet_classes,
 )
-from oneof.datasets.formats.tiny_imagenet import class_names
+from oneof.tables.images import read_image_folder, read_images
+from oneof.tables.mat import read_mat
 from tests.data.official import (
     cifar_images,
     idx_bytes,
@@ -169,7 +168,7 @@ def test_tiny_imagenet_reads_grey_jpegs_in_the_order_of_wnids(tmp_path):
     first = data.x_train[:3].mean(axis=(1, 2, 3))
     assert (np.diff(first) > 0).all()  # 0, 9, 10: by number, not by text
     assert data.classes == (ids[0], f"{ids[1]} goldfish", ids[2])
-    assert class_names(tmp_path / "tiny-imagenet-200") == data.classes
+    assert tiny_imagenet_classes(tmp_path / "tiny-imagenet-200") == data.classes
     x, _ = read_tiny_imagenet(tmp_path / "tiny-imagenet-200", "val")
     assert (x[0, 0] == x[0, 2]).all()  # a grey picture has three equal channels
 

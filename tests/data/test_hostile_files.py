@@ -19,11 +19,10 @@ from oneof.datasets.formats import (
     read_cifar_binary,
     read_cifar_python,
     read_idx,
-    read_image_folder,
-    read_images,
-    read_mat,
     read_tiny_imagenet,
 )
+from oneof.tables.images import read_image_folder, read_images
+from oneof.tables.mat import read_mat
 from tests.data.official import (
     cifar_images,
     idx_bytes,

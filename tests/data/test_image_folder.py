@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from oneof.tables.errors import DataError
-from oneof.tables.image_folder import find_images, read_folder
+from oneof.tables.images import find_images, read_folder
 
 
 def paint(path, colour, size=(8, 6)):

@@ -1,4 +1,3 @@
-import json
 from collections import Counter
 
 import numpy as np
@@ -6,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.datasets import DataError, Split, hold_out, k_fold, split_80_10_10
+from oneof.datasets import DataError, Split, hold_out, split_80_10_10
 
 labels_of_rows = st.lists(st.integers(-1, 6), min_size=3, max_size=120)
 
@@ -37,21 +36,6 @@ def test_a_stratified_hold_out_takes_its_share_of_every_class(labels, seed, shar
             assert held[name] == 0  # the only row of a class stays in training
         else:
             assert abs(held[name] - m * size / eligible) < 1
-
-
-@given(labels_of_rows, st.integers(2, 6), st.integers(0, 10**6))
-def test_folds_cover_every_row_once_and_spread_the_classes(labels, k, seed):
-    labels = np.array(labels)
-    k = min(k, len(labels))
-    folds = k_fold(len(labels), k, seed, labels)
-    tested = np.concatenate([fold.test for fold in folds])
-    assert sorted(tested) == list(range(len(labels)))
-    assert max(len(f.test) for f in folds) - min(len(f.test) for f in folds) <= 1
-    for name in np.unique(labels):
-        counts = [(labels[fold.test] == name).sum() for fold in folds]
-        assert max(counts) - min(counts) <= 1
-    for fold in folds:
-        assert not set(fold.train) & set(fold.test)
 
 
 def test_a_class_with_one_member_breaks_nothing():
@@ -93,49 +77,15 @@ def test_every_row_is_held_out_equally_often():
     assert held.max() <= high
 
 
-@pytest.mark.parametrize("suffix", [".json", ".npz"])
-def test_save_and_load(tmp_path, suffix):
-    split = split_80_10_10(57, 3, np.arange(57) % 5)
-    path = tmp_path / f"split{suffix}"
-    split.save(path)
-    again = Split.load(path)
-    assert again == split
-    assert again.hash == split.hash
-    assert again.provenance == split.provenance
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # nothing beside it
-
-
-def test_a_changed_file_is_noticed(tmp_path):
-    path = tmp_path / "split.json"
-    split_80_10_10(30, 0).save(path)
-    content = json.loads(path.read_text())
-    content["test"][0], content["train"][0] = content["train"][0], content["test"][0]
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="it was changed"):
-        Split.load(path)
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"train": [[0]]}'])
-def test_a_broken_file_is_an_error_of_one_line(tmp_path, content):
-    path = tmp_path / "split.json"
-    path.write_text(content)
-    with pytest.raises(DataError) as caught:
-        Split.load(path)
-    assert "\n" not in str(caught.value)
-    assert str(path) in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: split_80_10_10(2, 0), "at least 3 rows"),
         (lambda: hold_out(10, 1.5, 0), "share = 1.5"),
-        (lambda: k_fold(5, 9, 0), "k = 9"),
         (lambda: hold_out(10, 0.1, None), "seed = None"),
         (lambda: hold_out(10, 0.1, 0, labels=[1, 2]), "labels have shape"),
         (lambda: Split([0, 1], [1]), "row 1 stands in a split more than once"),
         (lambda: Split([-1]), "row numbers from 0"),
-        (lambda: Split([0]).save("split.txt"), ".json or .npz"),
     ],
 )
 def test_errors_repeat_the_input(call, words):

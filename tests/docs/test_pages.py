@@ -1,6 +1,8 @@
 """Pages that nobody writes, and what is done to those that somebody wrote."""
 
 import dataclasses
+import re
+import shutil
 from pathlib import Path
 
 import generated_pages
@@ -28,14 +30,12 @@ def test_the_page_of_a_method_says_everything(info):
 
 def test_pages_are_written_once_and_old_ones_removed(tmp_path):
     results = tmp_path / "results"
-    (results / "a" / "figures").mkdir(parents=True)
+    (results / "a").mkdir(parents=True)
     (results / "a" / "README.md").write_text("# A\n", encoding="utf-8")
-    (results / "a" / "figures" / "x.png").write_bytes(b"png")
     made = tmp_path / "generated"
     generated_pages.write_pages(made, results)
     page = made / "results" / "a" / "README.md"
     assert page.read_text(encoding="utf-8").endswith("# A\n")
-    assert (made / "results" / "a" / "figures" / "x.png").read_bytes() == b"png"
     assert len(list((made / "methods").glob("*.md"))) == len(list_methods()) + 1
     old = made / "methods" / "forgotten.md"
     old.write_text("# Forgotten\n", encoding="utf-8")
@@ -43,6 +43,25 @@ def test_pages_are_written_once_and_old_ones_removed(tmp_path):
     generated_pages.write_pages(made, results)
     assert not old.exists()
     assert page.stat().st_mtime_ns == before, "a page that is still right is not written again"
+
+
+def test_figures_are_drawn_from_the_records_and_once(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    shutil.copytree(ROOT / "results" / "digits", tmp_path / "results" / "digits")
+    shutil.copytree(ROOT / "results" / "theory", tmp_path / "results" / "theory")
+    made = tmp_path / "generated"
+    generated_pages.write_pages(made, tmp_path / "results")
+    page = made / "results" / "digits" / "report.md"
+    pictures = re.findall(r"\]\((figures/[^)]+)\)", page.read_text(encoding="utf-8"))
+    assert "figures/sizes.png" in pictures
+    assert all((page.parent / picture).is_file() for picture in pictures)
+    assert (made / "results" / "theory" / "theory.png").is_file()
+    assert not list((tmp_path / "results").rglob("*.png"))
+    before = page.read_text(encoding="utf-8")
+    monkeypatch.setattr(generated_pages, "drawn_report", None)  # nothing has changed: nothing is drawn again
+    monkeypatch.setattr(generated_pages, "save_figure", None)
+    generated_pages.write_pages(made, tmp_path / "results")
+    assert page.read_text(encoding="utf-8") == before
 
 
 def test_a_docstring_as_markdown():

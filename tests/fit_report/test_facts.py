@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneof.app.fit_page import Checked, FitOutcome, fit_facts
-from oneof.app.fit_page.facts import confused_pairs
-from oneof.app.fit_page.intervals import Share, calibration_error, reliability, wilson
+from oneof.app.fit_page.facts import Share, calibration_error, confused_pairs, reliability
 from oneof.candidates import Candidates
 
 
@@ -35,21 +34,21 @@ def outcome(n=40, c=4, seed=0, checked=True, **more):
     [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (8, 10, 0.4902, 0.9433), (50, 100, 0.4038, 0.5962)],
 )
 def test_wilson_against_published_values(k, n, low, high):
-    assert wilson(k, n) == pytest.approx((low, high), abs=1e-4)
+    assert Share(k, n).interval == pytest.approx((low, high), abs=1e-4)
 
 
 @given(st.integers(0, 500), st.integers(0, 500))
 def test_wilson_holds_the_share(k, n):
     k = min(k, n)
-    low, high = wilson(k, n)
+    low, high = Share(k, n).interval
     assert 0 <= low <= high <= 1
     if n:
         assert low <= k / n <= high
-        assert math.isclose(1 - low, wilson(n - k, n)[1], abs_tol=1e-9)
+        assert math.isclose(1 - low, Share(n - k, n).high, abs_tol=1e-9)
 
 
 def test_no_rows_know_nothing():
-    assert wilson(0, 0) == (0.0, 1.0)
+    assert Share(0, 0).interval == (0.0, 1.0)
     assert math.isnan(Share(0, 0).value)
 
 

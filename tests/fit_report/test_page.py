@@ -9,8 +9,7 @@ import pytest
 
 from oneof.app.fit_page import fit_facts, write_fit_report
 from oneof.app.fit_page.figures import confidence_histogram, count_ticks, curve, nice_top, size_bars
-from oneof.app.fit_page.page import draw, render
-from oneof.app.fit_page.words import summary
+from oneof.app.fit_page.page import draw, render, summary
 from oneof.app.review.ranking import Doubt
 from tests.fit_report.test_facts import outcome
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.app.fit.clean import CleanLabels, clean_inputs, read_all_clean, read_clean
-from oneof.app.fit.division import divide
+from oneof.app.fit.clean import CleanLabels, clean_inputs, divide, read_all_clean, read_clean
 from oneof.app.fit.training_data import TrainingData
 from oneof.candidates import Candidates
 from oneof.tables.errors import DataError
-from oneof.tables.table import Table, read_table
+from oneof.tables.reader import read_table
+from oneof.tables.table import Table
 
 SETS = [["cat", "dog"], ["dog"], ["bird", "cat"], ["bird", "dog"]]
 CLASSES = ["bird", "cat", "dog"]
@@ -124,8 +124,8 @@ def test_wrong_files(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"id": "p", "label": "cat"}\nnonsense\n{}\n', "line 2: nonsense is no JSON object"),
-        ('{"id": "p"}\n', 'line 1: .* has no "label"'),
+        ('{"id": "p", "label": "cat"}\nnonsense\n{}\n', "line 2: nonsense is no decision"),
+        ('{"id": "p"}\n', r'line 1: .* \(it has no "label"'),
         ('{"label": "cat"}\n', 'neither "id" nor "row"'),
         ('[1]\n{"id": "p", "label": "cat"}\n', "line 1"),
         ('{"id": "zz", "label": "cat"}\n', "'zz'"),

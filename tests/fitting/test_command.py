@@ -170,7 +170,7 @@ def test_a_budget_is_kept_or_said_to_be_too_small(fit, tmp_path):
 
 
 def test_an_interrupted_fit_with_a_budget_goes_on_with_its_number_of_epochs(fit, tmp_path):
-    from oneof.app.fit.interrupted import epochs_of_run
+    from oneof.app.fit.plan import epochs_of_run
 
     assert epochs_of_run(tmp_path) is None
     (tmp_path / "config.json").write_text(json.dumps({"recipe": {"epochs": 17}}))

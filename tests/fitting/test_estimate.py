@@ -5,10 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from oneof.app.fit.choice import choose_method
-from oneof.app.fit.estimate import Estimate, as_size, as_time, measure, parse_budget, plan_budget
-from oneof.app.fit.timed import TimedClassifier
+from oneof.app.fit.plan import Estimate, as_size, as_time, choose_method, measure, parse_budget, plan_budget
 from oneof.candidates import Candidates
+from oneof.classifier.estimator import PartialLabelClassifier
 from tests.test_inputs import problem
 
 
@@ -46,7 +45,7 @@ def test_epochs_that_fit_a_budget():
 def test_measuring_changes_nothing_and_counts_parameters(tmp_path):
     x, y, mask = problem(600)
     candidates = Candidates.from_mask(mask)
-    model = TimedClassifier("proden", hidden=(20,), device="cpu", run=tmp_path / "run", epochs=30)
+    model = PartialLabelClassifier("proden", hidden=(20,), device="cpu", run=tmp_path / "run", epochs=30)
     before = repr(model.get_params())
     labels = np.where(np.arange(600) % 5, np.nan, y)
     for clean in (None, labels, (x[:50], y[:50])):
@@ -66,13 +65,12 @@ def test_measuring_changes_nothing_and_counts_parameters(tmp_path):
 @pytest.mark.parametrize("method", ["rplg", "cc"])
 def test_few_rows_can_be_measured(method):
     x, _, mask = problem(12)
-    assert measure(TimedClassifier(method, device="cpu"), x, Candidates.from_mask(mask)).epoch > 0
+    assert measure(PartialLabelClassifier(method, device="cpu"), x, Candidates.from_mask(mask)).epoch > 0
 
 
 def test_training_stops_in_time_and_gives_a_model():
     x, y, mask = problem(300)
-    model = TimedClassifier("proden", epochs=100_000, device="cpu", net="linear")
-    model.max_seconds = 0.5
+    model = PartialLabelClassifier("proden", epochs=100_000, device="cpu", net="linear", max_seconds=0.5)
     began = time.perf_counter()
     model.fit(x, mask)
     assert 1 < len(model.history_) < 100_000

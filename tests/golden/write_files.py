@@ -34,7 +34,7 @@ RPLG_OPTIONS: dict[str, Any] = {
     "meta_decay": 0.001,
     "meta_hidden": 4,
     "meta_input": "features",
-    "meta_every": 2,
+    "meta_every": 1,
     "clean_batch": 8,
     "clean_mode": "eval",
     "branch_lr": 0.04,
@@ -46,13 +46,13 @@ RPLG_OPTIONS: dict[str, Any] = {
     "prior": "none",
     "rollback": True,
     "recompute_u": False,
-    "difference_step": 0.02,
-    "branches": "full",
-    "branch_rank": 8,
+    "difference_step": 0.01,
+    "branches": "auto",
+    "branch_rank": 16,
     "meta_scale": "unit",
     "meta_schedule": "follow",
-    "clean_draw": "balanced",
-    "branch_schedule": "follow",
+    "clean_draw": "random",
+    "branch_schedule": "constant",
 }
 """All options of 0.1.0; those that a model says nothing about when they are usual have other values here."""
 

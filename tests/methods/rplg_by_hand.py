@@ -95,7 +95,7 @@ class RplgByHand:
         `views` are the features of the rows in each view, the first one being that which makes the targets;
         `clean` those of the clean rows. With `move` the head takes a step of plain SGD.
         """
-        z, m = views[0], len(index)
+        z = views[0]
         u = [self.opinions(i, z_i) for i, z_i in zip(index, z)]  # line 5, eq. U: frozen from here on
         self.branch_step(index, z, u)  # line 6
 
@@ -107,6 +107,13 @@ class RplgByHand:
             gradient = self.meta_gradient(z, w, u, slope_v)
             self.adam.step(self.gamma, gradient, self.meta_lr * lr / self.base_lr)
 
+        return self.real_step(
+            index, views, self.real_opinions(index, z, u), self.real_head(z, v, lr), lr, move
+        )
+
+    def real_step(self, index, views, u, head, lr, move):
+        """Lines 10 and 11, with opinions that are given and from a head that is given."""
+        z, m = views[0], len(index)
         loss, to_weight, to_bias = 0.0, np.zeros_like(self.weight), np.zeros_like(self.bias)
         for place, i in enumerate(index):  # line 10: new w, same U
             own = softmax_over(self.weight @ z[place] + self.bias, self.sets[i])
@@ -114,16 +121,24 @@ class RplgByHand:
             self.v[i] = self.w[i] @ u[place]
             self.q[i] = self.alpha * self.mu[i] + (1 - self.alpha) * self.v[i]
             self.mu[i], self.visited[i] = own, True  # for the next visit
-            for view in views:  # line 11, from the old Theta
-                scores = self.weight @ view[place] + self.bias
+            for view in views:  # line 11
+                scores = head[0] @ view[place] + head[1]
                 loss -= self.q[i] @ log_softmax(scores) / m / len(views)
                 error = (np.exp(log_softmax(scores)) - self.q[i]) / m / len(views)
                 to_weight += np.outer(error, view[place])
                 to_bias += error
         if move:
-            self.weight -= lr * to_weight
-            self.bias -= lr * to_bias
+            self.weight = head[0] - lr * to_weight
+            self.bias = head[1] - lr * to_bias
         return loss, to_weight, to_bias
+
+    def real_opinions(self, index, z, u):
+        """Those of the virtual step."""
+        return u
+
+    def real_head(self, z, v, lr):
+        """Rolled back: the old Theta."""
+        return self.weight, self.bias
 
     # ---- branches -----------------------------------------------------------------------------
 

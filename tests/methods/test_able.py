@@ -29,7 +29,7 @@ def weights_by_hand(target, masks, labels):
     return weights
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 7), st.integers(1, 5), st.sampled_from(DTYPES), st.integers(0, 999))
 def test_weights_match_their_slow_twin(n, c, dtype, seed):
     rng = np.random.default_rng(seed)

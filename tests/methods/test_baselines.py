@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from oneof.candidates import Candidates
 from oneof.methods import make_method
-from oneof.methods.baselines import Average, Oracle
+from oneof.methods.baselines import Average, CleanOnly, Oracle
 from oneof.methods.losses import cross_entropy, set_loss
 from oneof.methods.proden import Proden
 from oneof.methods.targets import candidate_softmax, restrict, uniform
@@ -20,6 +20,19 @@ class TestProden(MethodTester):
 class TestAverage(MethodTester):
     method = Average()
     learns = 0.8
+
+
+class TestCleanOnly(MethodTester):
+    method = CleanOnly()
+
+    def test_refuses_to_learn_from_nothing(self):
+        with pytest.raises(ValueError, match="clean-only learns from clean rows, and there are none"):
+            fit(self.method, clean=None)
+
+    def test_candidate_sets_play_no_part(self):
+        one, other = (fit(self.method, candidates=random_candidates(blobs()[1], rate)) for rate in (0.1, 0.6))
+        for a, b in zip(one.state.net.head.parameters(), other.state.net.head.parameters()):
+            assert torch.equal(a, b)
 
 
 class TestOracle(MethodTester):
@@ -59,7 +72,7 @@ def problems(draw):
     return rng.standard_normal((n, c)) * size, mask
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(problems(), st.sampled_from([torch.float32, torch.float64]))
 def test_losses_and_targets_match_their_slow_twins(problem, dtype):
     z, mask = problem

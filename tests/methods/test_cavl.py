@@ -34,7 +34,7 @@ def test_training_equals_the_hand_computation():
     assert_linear_fit_equals(Cavl(), CavlRow())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES), st.booleans())
 def test_choice_matches_its_slow_twin(problem, dtype, negative):
     z, mask = problem

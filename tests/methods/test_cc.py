@@ -27,7 +27,7 @@ def cc_by_hand(views, mask):
     return total / len(views)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.integers(1, 3), st.sampled_from(DTYPES))
 def test_loss_matches_its_slow_twin(problem, n_views, dtype):
     z, mask = problem

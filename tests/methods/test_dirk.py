@@ -62,7 +62,7 @@ def published_rule(z, mask):
     return [lam * c + (1 - lam) * n for c, n in zip(pc, pn)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES))
 def test_rectification_matches_its_slow_twin(problem, dtype):
     z, mask = problem
@@ -165,7 +165,7 @@ def test_dirk_ref_steps_match_the_slow_twin(noise, size):
     assert sorted(values(state.queue["label"])) == sorted(entry[3] for entry in queue)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 999), st.sampled_from(DTYPES))
 def test_confidence_weights_match_their_slow_twin(seed, dtype):
     rng = np.random.default_rng(seed)

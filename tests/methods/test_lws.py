@@ -66,7 +66,7 @@ def test_training_equals_the_hand_computation(leverage):
     assert_linear_fit_equals(Lws(leverage=leverage), LwsRow(leverage))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES), st.sampled_from([0.0, 1.0, 2.0]))
 def test_loss_and_weights_match_their_slow_twins(problem, dtype, leverage):
     z, mask = problem

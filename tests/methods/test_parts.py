@@ -30,7 +30,7 @@ def random(*shape, seed=0, dtype=torch.float64):
 # ---- queue --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 9), st.lists(st.integers(0, 20), max_size=6))
 def test_queue_holds_the_last_entries_and_overwrites_the_oldest(size, counts):
     queue = Queue(size, vector=torch.zeros(2), label=torch.zeros((), dtype=torch.long))
@@ -147,7 +147,7 @@ def test_projection_gives_unit_vectors_from_the_features():
 # ---- prototypes ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @example([0, 1, 1, 1, 0, 0, 0, 1], 0.99, torch.float64, 0)
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=12),
@@ -178,7 +178,7 @@ def test_prototypes_keep_no_graph():
 # ---- contrastive losses -------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.integers(1, 4),
     st.integers(1, 7),
@@ -249,7 +249,7 @@ def test_the_queue_may_change_before_the_backward_pass():
 # ---- neighbours ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(2, 15), st.integers(1, 4), st.integers(1, 60), st.sampled_from(DTYPES), st.integers(0, 99))
 def test_neighbours_equal_brute_force_whatever_the_block(n, k, entries, dtype, seed):
     x = random(n, 3, seed=seed, dtype=dtype) + 10
@@ -273,7 +273,7 @@ def test_neighbours_of_equal_rows_and_of_images():
     assert torch.equal(nearest(images, 3), nearest(images.flatten(1), 3))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 999), st.integers(1, 4))
 def test_adjacency_is_the_block_of_the_whole_graph(seed, k):
     rng = np.random.default_rng(seed)
@@ -300,7 +300,7 @@ def test_schedules():
     assert fade_in(step_at(epoch=1), 0.0) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES))
 def test_best_candidate_matches_its_slow_twin(problem, dtype):
     z, mask = problem

@@ -100,7 +100,7 @@ def test_steps_match_the_slow_twin(noise, size):
     assert sorted(values(state.queue["label"])) == sorted(label for _, label in slow.queue)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 999), st.sampled_from(DTYPES), st.sampled_from([0.0, 0.3, 0.95, 1.0]))
 def test_moved_target_matches_its_slow_twin(seed, dtype, memory):
     rng = np.random.default_rng(seed)

@@ -70,7 +70,7 @@ def test_training_equals_the_hand_computation():
     assert_linear_fit_equals(Plcr(), PlcrRow(), lr=0.1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES), st.integers(1, 3))
 def test_losses_and_target_match_their_slow_twins(problem, dtype, n_views):
     z, mask = problem
@@ -90,7 +90,7 @@ def test_losses_and_target_match_their_slow_twins(problem, dtype, n_views):
     assert (target.numpy()[~mask] == 0).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES), st.integers(1, 3), st.integers(0, 9))
 def test_whole_loss_matches_its_slow_twin(problem, dtype, n_views, epoch):
     z, mask = problem

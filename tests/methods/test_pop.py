@@ -80,7 +80,7 @@ def visit(method, state, z, mask, epoch):
     return loss
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES), st.sampled_from([0.0, 1e-3, 0.3, 0.9]))
 def test_targets_and_removals_match_the_slow_twin(problem, dtype, theta):
     z, mask = problem

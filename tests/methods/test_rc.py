@@ -37,7 +37,7 @@ def test_training_equals_the_hand_computation():
     assert_linear_fit_equals(Rc(), RcRow())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES))
 def test_weights_after_a_step_match_their_slow_twin(problem, dtype):
     z, mask = problem

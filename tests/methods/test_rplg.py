@@ -1,6 +1,7 @@
 """RPLG: the test list of the specification, section by section."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.candidates import Candidates
+from oneof.methods import make_method
 from oneof.methods.base import Batch, CleanBatch, StepInfo, Task
 from oneof.methods.proden import Proden
 from oneof.methods.rplg import Rplg, RplgNm
-from oneof.methods.rplg.branches import Branches, first_opinions, opinions
-from oneof.methods.rplg.rplg import mix
+from oneof.methods.rplg.branches import Rates, WholeBranches, make_branches
+from oneof.methods.rplg.low_rank import LowRankBranches
 from oneof.methods.targets import candidate_softmax, uniform
 from oneof.nets import Net, build_net
 from oneof.training import CleanRows, Recipe, train
@@ -25,15 +27,15 @@ class TestRplg(MethodTester):
 
 
 class TestRplgExact(MethodTester):
-    method = Rplg(meta_gradient="exact", meta_input="input", meta_hidden=8, u="table", mu="current")
+    method = Rplg(meta_gradient="exact", meta_hidden=8)
 
 
 class TestRplgDifference(MethodTester):
-    method = Rplg(meta_gradient="difference", clean_mode="train", branch_rows="likely", clean_batch=8)
+    method = Rplg(meta_gradient="difference", clean_batch=8)
 
 
-class TestRplgUnrolledAblations(MethodTester):
-    method = Rplg(meta_gradient="unrolled", rollback=False, recompute_u=True, meta_every=2)
+class TestRplgUnrolled(MethodTester):
+    method = Rplg(meta_gradient="unrolled")
 
 
 class TestRplgNm(MethodTester):
@@ -44,7 +46,7 @@ class TestRplgNm(MethodTester):
 
 
 def opinions_by_hand(z, weight, bias, candidates):
-    """Slow twin of R7: one row, one branch, one label at a time."""
+    """Slow twin of (10): one row, one branch, one label at a time."""
     n, c = candidates.shape
     u = np.zeros((n, c, c))
     for i in range(n):
@@ -77,26 +79,28 @@ def branch_problems(draw):
 
 
 def made_branches(weight, bias, dtype=torch.float64):
-    branches = Branches(len(weight), weight.shape[2]).to(dtype)
+    branches = WholeBranches(len(weight), weight.shape[2]).to(dtype)
     branches.weight.data = torch.tensor(weight, dtype=dtype)
     branches.bias.data = torch.tensor(bias, dtype=dtype)
     return branches
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(branch_problems())
 def test_opinions_match_the_slow_twin(problem):
     z, weight, bias, mask = problem
     branches = made_branches(weight, bias)
     candidates = torch.tensor(mask)
-    reduced = branches.reduced_sets(candidates)
-    u = opinions(branches.logits(torch.tensor(z)), reduced, candidates)
-    assert np.allclose(u.numpy(), opinions_by_hand(z, weight, bias, mask), atol=1e-8)
-    first = first_opinions(reduced, candidates, like=u)
+    u = branches.opinions(torch.tensor(z), candidates)
+    assert np.allclose(u.u.numpy(), opinions_by_hand(z, weight, bias, mask), atol=1e-8)
+    first = branches.opinions(torch.tensor(z), candidates, torch.zeros(len(z), dtype=torch.bool))
     flat = opinions_by_hand(z, 0 * weight, 0 * bias, mask)
-    assert np.allclose(first.numpy(), flat, atol=1e-12)
+    assert np.allclose(first.u.numpy(), flat, atol=1e-12)
     w = candidate_softmax(torch.randn(mask.shape, dtype=torch.float64), candidates)
-    for target in (mix(w, u), mix(w, first), 0.3 * uniform(candidates) + 0.7 * mix(w, u)):
+    slope = torch.randn(mask.shape, dtype=torch.float64)
+    chained = torch.einsum("bjk,bk->bj", u.u, slope)
+    assert torch.allclose(u.slopes(slope), chained, atol=1e-9)
+    for target in (u.mix(w), first.mix(w), 0.3 * uniform(candidates) + 0.7 * u.mix(w)):
         assert (target >= 0).all()
         assert torch.allclose(target.sum(1), torch.ones(len(z), dtype=torch.float64))
         assert (target[~candidates] == 0).all()
@@ -108,57 +112,59 @@ def test_a_branch_has_no_output_for_its_own_label():
     rng = np.random.default_rng(0)
     branches = made_branches(rng.standard_normal((4, 4, 3)), rng.standard_normal((4, 4)))
     z = torch.tensor(rng.standard_normal((6, 3)))
-    logits = branches.logits(z)
-    assert (branches.probabilities(logits).diagonal(dim1=1, dim2=2) == 0).all()
-    reduced = branches.reduced_sets(torch.ones(6, 4, dtype=torch.bool))
-    everything = torch.ones(6, 4, dtype=torch.bool)
-    target = first_opinions(reduced, everything, like=logits)
-    weight, bias = branches.gradient(logits, target, z, torch.ones(6, 4, dtype=torch.float64))
-    assert (weight.diagonal(dim1=0, dim2=1) == 0).all()
-    assert (bias.diagonal() == 0).all()
+    before = branches.weight.clone(), branches.bias.clone()
+    assert (branches.probabilities(branches.logits(z)).diagonal(dim1=1, dim2=2) == 0).all()
+    u = branches.opinions(z, torch.ones(6, 4, dtype=torch.bool))
+    assert (u.u.diagonal(dim1=1, dim2=2) == 0).all()
+    branches.learn(z, u, Rates(0.5, 0.9, 0.0), also=torch.full((6, 4), 0.25, dtype=torch.float64))
+    assert torch.equal(branches.weight.diagonal(), before[0].diagonal())
+    assert torch.equal(branches.bias.diagonal(), before[1].diagonal())
+    assert not torch.equal(branches.weight, before[0])
 
 
-def test_closed_form_gradient_of_the_branches_is_that_of_autograd():
+@pytest.mark.parametrize("also", [False, True])
+def test_the_branches_step_is_that_of_sgd_on_their_cross_entropy(also):
+    """Closed form against autograd, momentum and weight decay against torch's SGD, for three steps."""
     rng = np.random.default_rng(1)
     weight, bias = rng.standard_normal((4, 4, 3)), rng.standard_normal((4, 4))
-    z = torch.tensor(rng.standard_normal((7, 3)))
     mask = torch.tensor(rng.random((7, 4)) < 0.5)
     mask[:, 0] = True
     mask[0] = torch.tensor([True, False, False, False])
     branches = made_branches(weight, bias)
-    reduced = branches.reduced_sets(mask)
-    u = opinions(branches.logits(z), reduced, mask)
-    row_weight = reduced.any(-1).double()
-    slopes = branches.gradient(branches.logits(z), u, z, row_weight)
-
-    loss = torch.zeros((), dtype=torch.float64)
     w, b = torch.tensor(weight, requires_grad=True), torch.tensor(bias, requires_grad=True)
-    for i in range(7):
-        for j in range(4):
-            if not reduced[i, j].any():
-                continue  # a singleton is skipped by its own branch
-            others = [k for k in range(4) if k != j]
-            log_p = (w[j, others] @ z[i] + b[j, others]).log_softmax(-1)
-            loss = loss - (u[i, j, others] * log_p).sum() / 7
-    loss.backward()
-    assert torch.allclose(slopes[0], w.grad, atol=1e-12)
-    assert torch.allclose(slopes[1], b.grad, atol=1e-12)
-
-
-def test_the_branches_step_is_that_of_sgd():
-    rng = np.random.default_rng(3)
-    weight, bias = rng.standard_normal((3, 3, 2)), rng.standard_normal((3, 3))
-    branches = made_branches(weight, bias)
-    reference = [torch.nn.Parameter(torch.tensor(weight)), torch.nn.Parameter(torch.tensor(bias))]
-    optimiser = torch.optim.SGD(reference, lr=0.1, momentum=0.9, weight_decay=0.01)
+    optimiser = torch.optim.SGD([w, b], lr=0.1, momentum=0.9, weight_decay=0.01)
     for _ in range(3):
-        slopes = [torch.tensor(rng.standard_normal(p.shape)) for p in reference]
-        for parameter, slope in zip(reference, slopes):
-            parameter.grad = slope.clone()
+        z = torch.tensor(rng.standard_normal((7, 3)))
+        q = candidate_softmax(torch.tensor(rng.standard_normal((7, 4))), mask)
+        u = branches.opinions(z, mask)
+        loss = torch.zeros((), dtype=torch.float64)
+        for i in range(7):
+            for j in range(4):
+                left = [k for k in range(4) if mask[i, k] and k != j]
+                if not left:
+                    continue  # a singleton is skipped by its own branch
+                target = torch.zeros(4, dtype=torch.float64)
+                target[left] = (w[j, left] @ z[i] + b[j, left]).detach().softmax(-1)
+                if also:
+                    target[left] = 0.5 * target[left] + 0.5 * (q[i, left] + 1e-6) / (q[i, left] + 1e-6).sum()
+                known = [k for k in range(4) if k != j]
+                log_p = (w[j, known] @ z[i] + b[j, known]).log_softmax(-1)
+                loss = loss - (target[known] * log_p).sum() / 7
+        optimiser.zero_grad()
+        loss.backward()
         optimiser.step()
-        branches.move(tuple(slopes), lr=0.1, momentum=0.9, weight_decay=0.01)
-    assert torch.allclose(branches.weight, reference[0], atol=1e-12)
-    assert torch.allclose(branches.bias, reference[1], atol=1e-12)
+        branches.learn(z, u, Rates(0.1, 0.9, 0.01), q if also else None)
+        assert torch.allclose(branches.weight, w, atol=1e-12)
+        assert torch.allclose(branches.bias, b, atol=1e-12)
+
+
+def test_branches_are_whole_while_that_is_cheap():
+    assert isinstance(make_branches(200, 4096, 4096, 7), WholeBranches)
+    assert isinstance(make_branches(201, 64, 256, 7), WholeBranches)
+    assert isinstance(make_branches(300, 64, 256, 7), WholeBranches)
+    made = make_branches(400, 8, 250, 7)
+    assert isinstance(made, LowRankBranches)
+    assert made.largest_set == 7
 
 
 def test_with_two_candidates_v_is_the_swapped_weight():
@@ -166,9 +172,9 @@ def test_with_two_candidates_v_is_the_swapped_weight():
     branches = made_branches(rng.standard_normal((4, 4, 3)), rng.standard_normal((4, 4)))
     mask = torch.tensor([[True, False, True, False]])
     z = torch.tensor(rng.standard_normal((1, 3)))
-    u = opinions(branches.logits(z), branches.reduced_sets(mask), mask)
+    u = branches.opinions(z, mask)
     w = torch.tensor([[0.3, 0.0, 0.7, 0.0]], dtype=torch.float64)
-    assert torch.allclose(mix(w, u), torch.tensor([[0.7, 0.0, 0.3, 0.0]], dtype=torch.float64))
+    assert torch.allclose(u.mix(w), torch.tensor([[0.7, 0.0, 0.3, 0.0]], dtype=torch.float64))
 
 
 # ---- one step ---------------------------------------------------------------------------------
@@ -206,10 +212,9 @@ def one_step(method, net=None, seed=0, n=12, lr=0.1):
 
 
 @pytest.mark.parametrize("form", ["exact", "difference", "head", "unrolled"])
-@pytest.mark.parametrize("clean_mode", ["eval", "train"])
-def test_the_look_ahead_leaves_no_trace(form, clean_mode):
+def test_the_look_ahead_leaves_no_trace(form):
     """Parameters and buffers after `loss` are those of one plain forward pass, bit for bit."""
-    method = Rplg(meta_gradient=form, clean_mode=clean_mode)
+    method = Rplg(meta_gradient=form)
     state, batch, step = one_step(method)
     twin = copy.deepcopy(state.net)
     twin(batch.views[0])  # the one shared forward pass moves running statistics, nothing else may
@@ -228,43 +233,17 @@ def test_the_look_ahead_leaves_no_trace(form, clean_mode):
         assert torch.equal(value["momentum_buffer"], moments["state"][key]["momentum_buffer"])
 
 
-def test_u_is_kept_within_the_step_and_w_moves():
+def test_u_is_kept_within_the_step_and_w_moves(monkeypatch):
     method = Rplg(meta_lr=0.1)
     state, batch, step = one_step(method)
     seen = []
-    original = Rplg.meta_step
-    try:
-        Rplg.meta_step = lambda self, s, ahead, w, u: (  # type: ignore[method-assign]
-            seen.append((u, w.detach().clone())),
-            original(self, s, ahead, w, u),
-        )[1]
-        method.loss(state, batch, step)
-    finally:
-        Rplg.meta_step = original
-    ((u, before),) = seen
-    w, v = state.rows["w"], state.rows["v"]
-    assert torch.allclose(v, mix(w, u), atol=1e-12)
-    assert (w - before).abs().max() > 1e-3
-
-
-def test_recomputed_u_differs():
-    fixed, moving = Rplg(), Rplg(recompute_u=True)
-    tables = []
-    for method in (fixed, moving):
-        state, batch, step = one_step(method)
-        for _ in range(3):
-            method.loss(state, batch, step)
-        tables.append(state.rows["v"].clone())
-    assert not torch.allclose(*tables)
-
-
-def test_without_rollback_the_parameters_stay_at_the_virtual_step():
-    method = Rplg(rollback=False, meta_gradient="unrolled")
-    state, batch, step = one_step(method)
-    before = [p.detach().clone() for p in state.net.parameters()]
+    original = WholeBranches.opinions
+    monkeypatch.setattr(WholeBranches, "opinions", lambda *given: seen.append(original(*given)) or seen[-1])
     method.loss(state, batch, step)
-    moved = [(a - b).abs().max() > 0 for a, b in zip(before, state.net.parameters())]
-    assert any(moved)
+    (u,) = seen
+    w, v = state.rows["w"], state.rows["v"]
+    assert torch.allclose(v, u.mix(w), atol=1e-12)
+    assert (w - uniform(batch.candidates, like=w)).abs().max() > 1e-3  # g was zero before
 
 
 def test_first_visit_is_uniform_then_the_branches_speak():
@@ -293,20 +272,6 @@ def test_alpha_one_is_proden_step_by_step():
     assert np.array_equal(rplg.state.rows["mu"], proden.state.rows["target"])
 
 
-def test_alpha_one_with_current_mu_has_the_gradient_of_the_set_loss():
-    method = Rplg(alpha=1.0, mu="current", weights="uniform")
-    state, batch, step = one_step(method)
-    method.loss(state, batch, step)  # first visit: uniform
-    method.loss(state, batch, step).mean().backward()
-    got = [p.grad.clone() for p in state.net.parameters()]
-    state.net.zero_grad()
-    logits = state.net(batch.views[0])
-    inside = logits.masked_fill(~batch.candidates, float("-inf")).logsumexp(-1)
-    (logits.logsumexp(-1) - inside).mean().backward()
-    for a, p in zip(got, state.net.parameters()):
-        assert torch.allclose(a, p.grad, atol=1e-12)
-
-
 def test_constant_weights_are_rplg_nm():
     frozen = fit(Rplg(meta_lr=0.0, meta_decay=0.0), recipe=LONG, dtype=torch.float64)
     uniform_weights = fit(RplgNm(), recipe=LONG, dtype=torch.float64)
@@ -333,53 +298,17 @@ def planted(n, seed):
     return x.astype(np.float32), y, mask
 
 
-def test_a_scale_of_the_slope_matters_through_weight_decay_only():
-    """Adam takes no notice of a constant factor; without weight decay both scales are one training."""
-    recipe = {"epochs": 6, "schedule": "constant", "lr": 1e-3}
-    same = [
-        fit(Rplg(meta_scale=scale, meta_decay=0.0), dtype=torch.float64, recipe=recipe).pseudo_labels
-        for scale in ("unit", "rate")
-    ]
-    np.testing.assert_allclose(*same, atol=1e-3)  # Adam's epsilon
-    other = [
-        fit(Rplg(meta_scale=scale, meta_decay=0.1), dtype=torch.float64, recipe=recipe).pseudo_labels
-        for scale in ("unit", "rate")
-    ]
-    assert np.abs(other[0] - other[1]).max() > 1e-2
-
-
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
 def test_the_meta_learner_slows_down_with_the_classifier(schedule):
-    recipe = {"epochs": 5, "schedule": schedule, "lr": 0.03}
-    follow, constant = (fit(Rplg(meta_schedule=way), recipe=recipe) for way in ("follow", "constant"))
-    slow, fast = (t.state.optimisers["meta"].param_groups[0]["lr"] for t in (follow, constant))
-    assert fast == 1e-3
-    assert slow == pytest.approx(1e-3 * follow.history[-1]["lr"] / 0.03)
-    assert (slow < 1e-4) == (schedule == "cosine")
-    if schedule == "constant":
-        np.testing.assert_array_equal(follow.pseudo_labels, constant.pseudo_labels)
-
-
-@pytest.mark.parametrize("branches", ["full", "candidates"])
-def test_the_branches_slow_down_with_the_classifier_if_asked(branches):
-    def trained(way, schedule):
-        recipe = {"epochs": 5, "schedule": schedule, "lr": 0.03}
-        return fit(Rplg(branch_schedule=way, branches=branches), recipe=recipe).state.branches.weight
-
-    torch.testing.assert_close(trained("follow", "constant"), trained("constant", "constant"), rtol=0, atol=0)
-    follow, constant = (trained(way, "cosine") for way in ("follow", "constant"))
-    assert (follow - constant).abs().max() > 1e-3
+    trained = fit(Rplg(), recipe={"epochs": 5, "schedule": schedule, "lr": 0.03})
+    rate = trained.state.optimisers["meta"].param_groups[0]["lr"]
+    assert rate == pytest.approx(1e-3 * trained.history[-1]["lr"] / 0.03)
+    assert (rate < 1e-4) == (schedule == "cosine")
 
 
 def test_a_learning_rate_of_zero_changes_nothing():
     made = fit(Rplg(), recipe={"epochs": 2, "lr": 0.0, "schedule": "constant"})
     assert made.state.optimisers["meta"].param_groups[0]["lr"] == 0
-
-
-def test_what_needs_every_branch_refuses_branches_of_candidates():
-    for params in ({"u": "table"}, {"recompute_u": True}):
-        with pytest.raises(ValueError, match="needs branches='full'"):
-            fit(Rplg(branches="candidates", **params))
 
 
 def test_a_look_ahead_with_dropout_is_not_recorded():
@@ -448,3 +377,53 @@ def test_head_form_needs_a_linear_head():
     with pytest.raises(TypeError, match=r"needs a net whose head is an nn\.Linear"):
         one_step(Rplg(), net=Net(torch.nn.Identity(), torch.nn.Sequential(torch.nn.Linear(D, C))))
     assert tiny_net("linear").head.out_features == C
+
+
+# ---- options ----------------------------------------------------------------------------------
+
+OF_TODAY = {
+    "alpha", "branch_lr", "branch_momentum", "branch_decay",
+    "meta_gradient", "meta_lr", "meta_decay", "meta_hidden", "clean_batch",
+}  # fmt: skip
+FROZEN = {
+    "weights": "learned", "meta_input": "features", "meta_every": 1, "clean_mode": "eval",
+    "branch_rows": "all", "mu": "table", "u": "current", "prior": "none", "rollback": True,
+    "recompute_u": False, "difference_step": 0.01, "branches": "auto", "branch_rank": 16,
+    "meta_scale": "unit", "meta_schedule": "follow", "clean_draw": "random", "branch_schedule": "constant",
+}  # fmt: skip
+OTHER = {
+    "weights": "uniform", "meta_input": "input", "meta_every": 2, "clean_mode": "train",
+    "branch_rows": "likely", "mu": "current", "u": "table", "prior": "mu", "rollback": False,
+    "recompute_u": True, "difference_step": 0.02, "branches": "full", "branch_rank": 8,
+    "meta_scale": "rate", "meta_schedule": "constant", "clean_draw": "balanced", "branch_schedule": "follow",
+}  # fmt: skip
+
+
+def test_rplg_has_nine_options():
+    assert set(make_method("rplg").params()) == OF_TODAY
+    assert set(make_method("rplg-nm").params()) == {n for n in OF_TODAY if n == "alpha" or "branch" in n}
+
+
+def test_dropped_options_at_the_value_that_stayed_are_ignored():
+    assert FROZEN.keys() == OTHER.keys() == Rplg.dropped.keys()
+    assert make_method("rplg", {**FROZEN, "alpha": 0.3}) == Rplg(alpha=0.3)
+    of_no_effect = {"meta_lr": 0.5, "meta_every": 7, "rollback": False, "clean_draw": "balanced"}
+    assert make_method("rplg-nm", {**of_no_effect, "weights": "uniform", "alpha": 0.3}) == RplgNm(alpha=0.3)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_dropped_options_at_another_value_are_refused_by_name(name):
+    with pytest.raises(
+        ValueError, match=f"rplg no longer has the hyper-parameter '{name}', which is {OTHER[name]!r}"
+    ):
+        make_method("rplg", {name: OTHER[name]})
+
+
+def test_what_was_never_an_option_is_refused_with_those_there_are():
+    for method in ("rplg", "rplg+"):
+        with pytest.raises(
+            ValueError, match=f"{re.escape(method)} has no hyper-parameter 'colour'; it has alpha, "
+        ):
+            make_method(method, {"colour": 1})
+    with pytest.raises(ValueError, match="rplg-nm no longer has the hyper-parameter 'weights'"):
+        make_method("rplg-nm", {"weights": "learned"})

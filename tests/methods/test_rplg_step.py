@@ -54,14 +54,14 @@ def random_net(kind, rng):
 class Steps:
     """The library and its twin side by side, one step after the other on the same rows."""
 
-    def __init__(self, kind="linear", seed=0, twin=RplgByHand, lr=0.8, **options):
+    def __init__(self, kind="linear", seed=0, twin=RplgByHand, lr=0.8, method=Rplg, **options):
         rng = self.rng = np.random.default_rng(seed)
         self.base_lr = lr
         torch.manual_seed(seed)  # for the hidden layer of the meta-learner
         self.x = rng.standard_normal((N, D)) + SETS @ rng.standard_normal((C, D))
         self.clean_x = rng.standard_normal((7, D))
         self.clean_sets = np.eye(C, dtype=bool)[rng.integers(C, size=7)]
-        self.method = Rplg(**OPTIONS, **options)
+        self.method = method(**OPTIONS, **options)
         net = random_net(kind, rng)
         task = Task(net, torch.tensor(SETS), torch.tensor(self.x[:2]), torch.device("cpu"), torch.float64,
                     epochs=5, batch_size=N, steps_per_epoch=1, lr=lr, has_clean=True)  # fmt: skip

@@ -36,7 +36,7 @@ def mean_or_zero(items):
     return sum(items) / len(items) if items else 0.0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES))
 def test_normalised_entropy_matches_its_slow_twin(problem, dtype):
     z, mask = problem
@@ -49,7 +49,7 @@ def test_normalised_entropy_matches_its_slow_twin(problem, dtype):
     assert (values(got)[mask.sum(axis=1) == 1] == 0).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 20), st.sampled_from([0.0, 0.07, 0.5, 0.6, 1.0]), st.integers(0, 999))
 def test_selection_and_class_thresholds_match_their_slow_twins(n, share, seed):
     rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def test_selection_and_class_thresholds_match_their_slow_twins(n, share, seed):
         assert np.isclose(got[c], expected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES), st.integers(0, 999))
 def test_joining_and_threshold_match_their_slow_twins(problem, dtype, seed):
     z, mask = problem
@@ -89,7 +89,7 @@ def test_joining_and_threshold_match_their_slow_twins(problem, dtype, seed):
     assert np.isclose(moved, 0.9 * float(u) + 0.1 * np.mean(left) if left else float(u), atol=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.booleans(), min_size=1, max_size=9), st.integers(0, 99))
 def test_pairs_come_from_the_chosen_rows(chosen, seed):
     first, second = chosen_pairs(torch.tensor(chosen), torch.Generator().manual_seed(seed))

@@ -55,7 +55,7 @@ def graph_by_hand(samples, i, graph_row):
     return np.mean([(s - a) ** 2 for s, a in zip(similarity, graph_row)])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(DTYPES))
 def test_losses_match_their_slow_twins(problem, dtype):
     z, mask = problem

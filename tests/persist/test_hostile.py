@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 
 import oneof
 from oneof.classifier.persist import ModelError
-from oneof.classifier.persist.folder import MANIFEST, parse
-from oneof.classifier.persist.weights import check_header
+from oneof.classifier.persist.folder import MANIFEST, check_header, parse
 from tests.persist.folders import TENSORS, fitted, rewrite, sign
 
 
@@ -400,7 +399,7 @@ def test_headers_that_lie_about_themselves(folder, content):
         max_size=4,
     )
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_honest_files_pass(tmp_path_factory, wanted):
     file = tmp_path_factory.getbasetemp() / "honest.safetensors"
     save_file({name: torch.zeros(shape, dtype=dtype) for name, (dtype, shape) in wanted.items()}, file)

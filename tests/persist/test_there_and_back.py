@@ -59,14 +59,14 @@ def test_nets_come_back(net, batch_norm, tmp_path):
 
 @given(
     st.one_of(
-        st.lists(st.text(min_size=1), min_size=3, max_size=3, unique=True),
+        st.lists(st.text(min_size=1).filter(str.strip), min_size=3, max_size=3, unique=True),
         st.lists(st.integers(-(2**62), 2**62), min_size=3, max_size=3, unique=True),
         st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3, unique=True),
         st.just([1, "a", 2.5]),
         st.just([True, "True", "1"]),
     )
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_class_names_come_back_as_they_were(tmp_path_factory, names):
     folder = tmp_path_factory.getbasetemp() / "names"
     model = fitted(y=Candidates.from_mask(MASK, names), net="linear", epochs=1)

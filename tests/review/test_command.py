@@ -111,7 +111,7 @@ def test_a_port_in_use_is_named(run_folder, capsys):
 
 def test_a_missing_extra_is_named(run_folder):
     code = (
-        "import sys; sys.modules['fastapi'] = None\n"
+        "import sys; sys.modules['starlette'] = None\n"
         f"from oneof.app.cli import main; main(['review', {str(run_folder)!r}, '--no-browser'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.app.review import ReviewError
-from oneof.app.review.decisions import Decisions, Event, trusted_labels
+from oneof.app.review.decisions import Decisions, Event
 from tests.review.made import CLASSES, review_data
 
 DATA = review_data(6)
@@ -48,7 +48,7 @@ moves = st.lists(
 
 
 @given(moves)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_replaying_the_file_gives_the_state(tmp_path_factory, given_moves):
     folder = tmp_path_factory.mktemp("run")
     decisions = Decisions(folder, DATA)
@@ -114,7 +114,7 @@ def test_a_line_that_is_no_decision_is_named(tmp_path):
     for bad in ("nonsense", "[]", '{"row": "1", "action": "decide", "label": null}', '{"row": 1}'):
         with path.open("a") as file:
             file.write(bad + "\n")
-        with pytest.raises(ReviewError, match="line 2 is not a decision"):
+        with pytest.raises(ReviewError, match=r"line 2: .* is no decision"):
             Decisions(tmp_path, DATA)
         path.write_text(path.read_text().splitlines()[0] + "\n")
 
@@ -191,10 +191,3 @@ def test_processes_that_write_at_once_do_not_tear_lines(tmp_path):
     assert len(found) == 180
     assert {f["label"] for f in found} == set(CLASSES[:3])
     assert len(Decisions(tmp_path, DATA).events) == 180
-
-
-def test_trusted_labels_are_class_names_by_row(tmp_path):
-    decisions = Decisions(tmp_path, DATA)
-    decisions.append(4, "decide", 2)
-    decisions.append(5, "skip", None)
-    assert trusted_labels(tmp_path / "decisions.jsonl", DATA) == {4: "cow"}

@@ -14,7 +14,7 @@ from tests.review.made import CLASSES, review_data
 
 
 @given(st.integers(0, 10_000), st.integers(1, 9), st.booleans(), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_what_is_saved_is_loaded(tmp_path_factory, seed, n, ids, everything):
     folder = tmp_path_factory.mktemp("run")
     more = {} if everything else {"answers": None, "features": None, "transduction": None}

@@ -35,7 +35,7 @@ def score_by_hand(data, i):
 
 
 @given(st.integers(0, 10_000), st.integers(1, 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_scores_match_the_slow_twin(seed, n):
     data = review_data(n, seed)
     ranked = rank_rows(data)
@@ -47,7 +47,7 @@ def test_scores_match_the_slow_twin(seed, n):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_row_is_doubtful_exactly_when_there_is_a_reason(seed):
     data = review_data(20, seed)
     signs = Signs(data)

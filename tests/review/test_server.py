@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient
 
 from oneof.app.review.server import make_app
 from tests.review.made import CLASSES, review_data

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from oneof.classifier.scoring.conformal import (
+from oneof.classifier.scoring import (
     SCORES,
     calibration_scores,
     checked_scores,

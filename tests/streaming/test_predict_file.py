@@ -14,7 +14,7 @@ from oneof import Candidates, PartialLabelClassifier
 from oneof.app.streaming import Wishes, predict_file
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.table import read_table
+from oneof.tables.reader import read_table
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -47,7 +47,7 @@ def expected(model, **more):
 
 
 @given(batch=st.integers(1, 100))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_parquet_to_parquet(model, table, tmp_path_factory, batch):
     out = tmp_path_factory.getbasetemp() / "p.parquet"
     done = predict_file(model, table, out, Wishes(batch=batch, keep=("id",)))
@@ -135,7 +135,7 @@ def test_errors_name_the_row_of_the_file_and_leave_nothing(model, tmp_path, kind
     values[50, 1] = None
     frame = pl.DataFrame(values.tolist(), schema=list("abcd"), orient="row")
     getattr(frame, f"write_{kind}")(tmp_path / f"t.{kind}")
-    with pytest.raises(DataError, match=r'row 10 of column "b"') as caught:
+    with pytest.raises(DataError, match=r'row 10, column "b"') as caught:
         predict_file(model, tmp_path / f"t.{kind}", tmp_path / "out" / f"p.{kind}", Wishes(batch=20))
     assert "Rows are counted from row 40 of the file on." in str(caught.value)
     assert not os.listdir(tmp_path / "out")

@@ -22,10 +22,14 @@ CLASSES = 4
 METHODS = {
     "proden": ("proden", {}),
     "head": ("rplg", {"meta_gradient": "head"}),
-    "branches that slow down": ("rplg", {"meta_gradient": "head", "branch_schedule": "follow"}),
-    "difference": ("rplg", {"meta_gradient": "difference", "difference_step": 0.1}),
+    "difference": ("rplg", {"meta_gradient": "difference"}),
     "exact": ("rplg", {"meta_gradient": "exact"}),
-    "every second step": ("rplg", {"meta_gradient": "head", "meta_every": 2}),
+    "no rollback": ("rplg-no-rollback", {}),
+    "new U": ("rplg-new-u", {}),
+    "prior": ("rplg-prior", {}),
+    "plus": ("rplg+", {}),
+    "plus, few clean rows": ("rplg+", {"meta_hidden": 4, "clean_batch": 8}),
+    "clean rows alone": ("clean-only", {}),
 }
 
 

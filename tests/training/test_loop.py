@@ -6,16 +6,15 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from oneof.candidates import Candidates
 from oneof.methods.base import Method, Restart, State
 from oneof.methods.losses import cross_entropy
 from oneof.methods.proden import Proden
 from oneof.methods.rplg import Rplg
 from oneof.nets import build_net
-from oneof.training import CleanRows, Recipe, Run, RunError, TrainingError, find_clean_rows, train
+from oneof.training import CleanRows, Recipe, Run, RunError, TrainingError, train
 from oneof.training.checkpoint import load_tree, save_tree
 from oneof.training.progress import PlainLines, facts
-from oneof.training.recipe import SCHEDULES
+from oneof.training.schedule import SCHEDULES
 from oneof.training.stopping import EarlyStopping
 from oneof.views import RowItself
 from tests.methods.harness import C, D, assert_same_fit, blobs, fit, random_candidates, tiny_net
@@ -215,33 +214,6 @@ def test_trees_survive_the_round_trip(tmp_path):
 
 
 # ---- clean rows -------------------------------------------------------------------------------
-
-
-def sets(n, singletons, c=4):
-    mask = np.zeros((n, c), dtype=bool)
-    mask[np.arange(n), np.arange(n) % c] = True
-    mask[singletons:, :2] = True
-    return Candidates.from_mask(mask)
-
-
-def test_clean_rows_are_singletons_where_there_are_enough():
-    kept, held, source = find_clean_rows(sets(1000, 300), seed=0)
-    assert source == "singletons"
-    assert len(held) == 100
-    assert len(np.intersect1d(kept, held)) == 0
-    assert len(kept) + len(held) == 1000
-    assert np.bincount(held % 4).tolist() == [25] * 4
-    _, held, source = find_clean_rows(sets(1000, 40), seed=0)
-    assert source == "singletons"
-    assert len(held) == 20
-
-
-def test_clean_rows_are_held_out_sets_otherwise():
-    kept, held, source = find_clean_rows(sets(200, 29), seed=0)
-    assert source == "held-out sets"
-    assert len(held) == 20
-    assert len(kept) == 180
-    assert find_clean_rows(sets(9, 2), seed=0)[2] == "none"
 
 
 def test_a_part_of_the_clean_rows_selects():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from torch.utils.data import Dataset
 
 from oneof.methods import list_methods, make_method, parallel
+from oneof.methods.rplg import branches
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
 from oneof.training.checkpoint import save_tree
@@ -57,6 +59,12 @@ def training(name: str, params: dict[str, Any] | None = None, **more: Any) -> Tr
     )
 
 
+def of_low_rank(name: str) -> Trained:
+    """As if there were too many classes for whole branches."""
+    with mock.patch.multiple(branches, WHOLE_CLASSES=0, WHOLE_COST=0, RANK=2):
+        return training(name)
+
+
 NOISY: dict[str, Any] = {
     "net": {"batch_norm": True, "dropout": 0.2},
     "views": NoisyViews(),
@@ -69,8 +77,9 @@ NOISY: dict[str, Any] = {
 TRAININGS: dict[str, Callable[[Path], Trained]] = {
     **{f"rplg {form}": lambda _, form=form: training("rplg", {"meta_gradient": form}) for form in FORMS},
     **{name: lambda _, name=name: training(name) for name in SHARDABLE},
-    "no rollback": lambda _: training("rplg", {"rollback": False, "u": "table", "meta_every": 2}),
-    "many classes": lambda _: training("rplg", {"branches": "candidates", "branch_rank": 2}),
+    "many classes": lambda _: of_low_rank("rplg"),
+    "many classes, rplg+": lambda _: of_low_rank("rplg+"),
+    "few clean rows, rplg+": lambda _: training("rplg+", {"clean_batch": 7, "meta_hidden": 3}),
     "purified": lambda _: training("pop", {"warm_up": 1, "window": 2, "theta": 0.3}),
     "loaded": lambda _: training("proden", loaded=True),
     "clean batch": lambda _: training("rplg", {"clean_batch": 7}),

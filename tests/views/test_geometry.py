@@ -22,7 +22,7 @@ def images_and_shifts(draw):
 
 
 @given(images_and_shifts())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_crop_is_a_window_of_the_mirrored_and_padded_image(case):
     x, pad, flips, down, right = case
     made = flip_and_crop(
@@ -41,7 +41,7 @@ def test_more_padding_than_image_is_refused():
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 12), st.integers(0, 8), st.integers(0, 8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_hole_is_a_square_around_its_centre(height, width, size, down, right):
     x = torch.zeros(2, 3, height, width, dtype=torch.uint8)
     hole = square_mask(x, torch.tensor([down, 0]), torch.tensor([right, 0]), size)

@@ -35,7 +35,7 @@ def test_plain_is_the_normalised_image():
 
 
 @pytest.mark.parametrize(("size", "channels"), [(28, 1), (32, 3), (64, 3)])
-@pytest.mark.parametrize("policy", ["autoaugment", "randaugment", "simple", "none"])
+@pytest.mark.parametrize("policy", ["bilinear", "autoaugment", "randaugment", "simple", "none"])
 def test_a_seed_decides_the_views(size, channels, policy):
     x = pictures(size, channels)
     maker = views(channels, policy=policy)
@@ -124,7 +124,7 @@ def test_the_description_holds_all_settings():
 
 
 def test_an_unknown_policy_is_named():
-    with pytest.raises(ValueError, match="policy is 'magic'; it must be one of 'autoaugment'"):
+    with pytest.raises(ValueError, match="policy is 'magic'; it must be one of 'bilinear', 'autoaugment'"):
         views(policy="magic")
 
 

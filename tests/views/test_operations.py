@@ -47,7 +47,7 @@ def test_an_operation_is_pillows_bit_for_bit(name, size, channels):
     level=st.sampled_from(LEVELS),
     sign=st.sampled_from([1, -1]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_small_image_is_pillows(pixels, name, level, sign):
     made = operated(torch.as_tensor(pixels)[None], name, level, sign)[0]
     np.testing.assert_array_equal(made.numpy(), reference(name, pixels, level, sign))

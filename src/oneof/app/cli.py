@@ -5,86 +5,63 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Any, Union
 
 import tyro
 from tyro.conf import subcommand
 
 from oneof import __version__
-from oneof.app.commands.bench import Bench
-from oneof.app.commands.candidates import CandidatesDescribe, CandidatesGenerate
-from oneof.app.commands.candidates_import import CandidatesImport
-from oneof.app.commands.data import DataCheck, DataFetch, DataInfo, DataList
-from oneof.app.commands.demo import Demo
-from oneof.app.commands.export import Export
-from oneof.app.commands.fit import Fit
-from oneof.app.commands.methods import Methods
-from oneof.app.commands.predict import Predict
-from oneof.app.commands.report import Report
-from oneof.app.commands.review import Review
-from oneof.app.commands.theory import Theory
-
-
-@dataclass
-class Data:
-    """Data sets by name: list, describe, fetch and check them."""
-
-    command: (
-        Annotated[DataList, subcommand("list")]
-        | Annotated[DataInfo, subcommand("info")]
-        | Annotated[DataFetch, subcommand("fetch")]
-        | Annotated[DataCheck, subcommand("check")]
-    )
-
-    def run(self) -> int:
-        return self.command.run()
-
-
-@dataclass
-class CandidateSets:
-    """Candidate sets: import them, make them from true labels, or look at those you have."""
-
-    command: (
-        Annotated[CandidatesImport, subcommand("import")]
-        | Annotated[CandidatesGenerate, subcommand("generate")]
-        | Annotated[CandidatesDescribe, subcommand("describe")]
-    )
-
-    def run(self) -> int:
-        return self.command.run()
-
 
 COMMANDS = {
-    "demo": Demo,
-    "fit": Fit,
-    "predict": Predict,
-    "export": Export,
-    "review": Review,
-    "methods": Methods,
-    "data": Data,
-    "candidates": CandidateSets,
-    "bench": Bench,
-    "report": Report,
-    "theory": Theory,
+    "demo": "demo.Demo",
+    "fit": "fit.Fit",
+    "predict": "predict.Predict",
+    "export": "predict.Export",
+    "review": "review.Review",
+    "methods": "methods.Methods",
+    "data": "data.Data",
+    "candidates": "candidates.CandidateSets",
+    "bench": "lab.Bench",
+    "report": "lab.Report",
+    "theory": "lab.Theory",
 }
+"""Where in `oneof.app.commands` each command is; only the one that is asked for is imported."""
+
+
+def command_class(name: str) -> Any:
+    """The dataclass of a command: its fields are the options."""
+    module, _, cls = COMMANDS[name].partition(".")
+    return getattr(import_module(f"oneof.app.commands.{module}"), cls)
+
+
+ABOUT = """Learn a classifier when every training example carries one of several possible labels.
+
+ONEOF_DEBUG=1 in the environment: errors show their origin."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Learn a classifier when every training example carries one of several possible labels."""
+    """Run a command."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:
         print(f"oneof {__version__}")
         return
+    arguments = _with_plugins(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to stop
-    choices: Any = Union[tuple(Annotated[cls, subcommand(name)] for name, cls in COMMANDS.items())]  # noqa: UP007
+    choices: Any
+    program = "oneof"
+    if arguments and arguments[0] in COMMANDS:
+        program, choices = f"oneof {arguments[0]}", command_class(arguments[0])
+        arguments = arguments[1:]
+    else:
+        choices = Union[tuple(Annotated[command_class(name), subcommand(name)] for name in COMMANDS)]  # noqa: UP007
     try:
         command: Any = tyro.cli(
             choices,
-            prog="oneof",
-            description=f"{main.__doc__}\n\nONEOF_DEBUG=1 in the environment: errors show their origin.",
+            prog=program,
+            description=None if program != "oneof" else ABOUT,
             args=arguments,
             config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
         )
@@ -104,6 +81,19 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         print(f"oneof: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _with_plugins(arguments: list[str]) -> list[str]:
+    """The arguments without `--plugin MODULE`: modules whose methods this program and its workers know."""
+    left, named = list(arguments), []
+    while "--plugin" in left[:-1]:
+        place = left.index("--plugin")
+        named.append(left[place + 1])
+        del left[place : place + 2]
+    if named:
+        sys.path.insert(0, os.getcwd())
+        os.environ["ONEOF_PLUGINS"] = ",".join(named)
+    return left
 
 
 def _say(message: Warning | str, *where: Any, **more: Any) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from oneof.candidates.cells import CandidateError, cell_text
 from oneof.candidates.describe import as_text, describe
-from oneof.candidates.sets import UNKNOWN, CandidateError, Candidates
+from oneof.candidates.sets import UNKNOWN, Candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +52,8 @@ class Answers:
         if len(row) and (np.diff(row) < 0).any():
             order = np.argsort(row, kind="stable")
             row, worker, label = row[order], worker[order], label[order]
-        for name, values, kind in (
-            ("row", row, "int64"),
-            ("worker", worker, "int32"),
-            ("label", label, "int32"),
-        ):
-            made = values.astype(kind)
+        for name, values in (("row", row), ("worker", worker), ("label", label)):
+            made = values.astype("int64" if name == "row" else "int32")
             made.setflags(write=False)
             object.__setattr__(self, name, made)
         object.__setattr__(self, "workers", tuple(self.workers))
@@ -122,7 +120,7 @@ class Annotations:
                 if name is not None and not isinstance(name, str | int | float | np.generic):
                     raise CandidateError(f"the id of row {row} is {name!r}; give a text or a number.")
             if len(set(self.ids)) != n:
-                twice = next(_repeated(self.ids))
+                twice = Counter(self.ids).most_common(1)[0][0]
                 raise CandidateError(f"the id {twice!r} stands for two rows; ids name one row each.")
         if self.answers is not None and len(self.answers):
             last, highest = int(self.answers.row[-1]), int(self.answers.label.max())
@@ -168,7 +166,7 @@ class Annotations:
         say promises nothing.
         """
         values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        known = {i: str(v) for i, v in enumerate(values) if not (v is None or v != v or v == "")}
+        known = {i: text for i, v in enumerate(values) if (text := cell_text(v)) is not None}
         position = {str(name): k for k, name in enumerate(self.candidates.classes)}
         if not position.keys() & set(known.values()):
             position = {str(k): k for k in range(self.candidates.n_classes)}
@@ -246,11 +244,3 @@ def _same_answers(a: Answers | None, b: Answers | None) -> bool:
         return a is b
     same = all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("row", "worker", "label"))
     return same and a.workers == b.workers and a.named == b.named
-
-
-def _repeated(values: Sequence[Any]) -> Iterator[Any]:
-    seen = set()
-    for value in values:
-        if value in seen:
-            yield value
-        seen.add(value)

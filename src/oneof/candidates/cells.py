@@ -1,24 +1,33 @@
-"""Values as people write them, turned into numbers: labels into columns, tasks into rows, names into indices.
+"""Cells as people write them: what is missing, text, label cells, ids, the order of classes.
 
-Every value is looked at once, however often it occurs, so that a million lines take seconds.
+Everything that looks at a single value of a table, of `y` or of a file asks this module. Work goes over the
+distinct values of a column, so that a million lines take seconds.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
+import json
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from oneof.candidates.sets import CandidateError
+SEPARATOR = "|"
+"""Stands between the labels of a cell: cat|dog."""
+
+COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 
 Place = Callable[[int], str]
 """Says where a line of the input is: 'row 17, column "label"'."""
 
-COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
+
+class CandidateError(ValueError):
+    """Candidate labels that cannot be used. The message names the row and says what to do."""
 
 
 class CellError(CandidateError):
@@ -31,6 +40,164 @@ class CellError(CandidateError):
 
 def in_column(name: str) -> Place:
     return lambda line: f'row {line}, column "{name}"'
+
+
+# ---- single values ----------------------------------------------------------------------------
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value says nothing: None, NaN of any kind, pandas' NA and NaT, blank text, an empty list.
+
+    Texts such as "nan", "NA" or "None" are texts: a class may have that name. Only in a column of numbers
+    they stand for a missing one (`oneof.tables.columns`).
+    """
+    if value is None or isinstance(value, str):
+        return value is None or not value.strip()
+    if isinstance(value, bool | int):
+        return False
+    if isinstance(value, COLLECTIONS):
+        return not np.size(value) if isinstance(value, np.ndarray) else not value
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA refuses to be compared
+        return True
+
+
+def native(value: Any) -> Any:
+    """A numpy value as a Python one; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def tidy(value: Any) -> Any:
+    """A native value, a whole float as an int (data frames write 3 as 3.0), text trimmed."""
+    value = native(value)
+    if isinstance(value, str):
+        return value.strip()
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def cell_text(value: Any) -> str | None:
+    """The text of a cell, None where it is missing; whole numbers without a decimal point."""
+    return None if is_missing(value) else str(tidy(value))
+
+
+def json_value(value: Any) -> Any:
+    """A cell as a JSON value; what JSON has no word for becomes text, a missing one None."""
+    value = native(value)
+    if is_missing(value) and not isinstance(value, str):
+        return None
+    known = isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value))
+    return value if known else str(value)
+
+
+def is_whole(value: Any) -> bool:
+    """A whole number, or the text of one as it is normally written (not 007)."""
+    if isinstance(value, str):
+        return re.fullmatch(r"0|-?[1-9]\d{0,17}", value) is not None
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def ordered(values: Iterable[Any]) -> list[Any]:
+    """The order of classes: numbers by their value, also where all are whole numbers written as text; then
+    texts; then anything else by type and text."""
+    values = list(values)
+    if all(is_whole(value) for value in values):
+        return sorted(values, key=lambda value: (int(value), isinstance(value, str)))
+    try:
+        return sorted(values)
+    except TypeError:
+        return sorted(values, key=_rank)
+
+
+def _rank(value: Any) -> tuple[int, Any, str]:
+    if isinstance(value, int | float):
+        return 0, value, ""
+    return (1, 0, value) if isinstance(value, str) else (2, type(value).__name__, str(value))
+
+
+def short(values: Iterable[Any], limit: int = 10) -> str:
+    """The first few values, and how many there are."""
+    values = list(values)
+    return ", ".join(map(repr, values[:limit])) + (f", … {len(values)} in all" if len(values) > limit else "")
+
+
+def unknown(name: Any, known: Iterable[Any], what: str) -> str:
+    """The sentence for a name that is none of the known ones, with the nearest of them."""
+    texts = [str(value) for value in known]
+    near = difflib.get_close_matches(str(name), texts, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"{name!r} is no known {what}; known are {short(texts)}.{hint}"
+
+
+# ---- label cells ------------------------------------------------------------------------------
+
+
+def cell_labels(cell: Any) -> list[Any]:
+    """The labels of one cell: a list, a list written as text, or text with `|` between labels."""
+    if isinstance(cell, COLLECTIONS):
+        return list(cell)
+    if is_missing(cell):
+        return []
+    if not isinstance(cell, str):
+        return [cell]
+    text = cell.strip()
+    listed = _written_list(text) if text[0] + text[-1] in ("[]", "{}", "()") else None
+    return [label.strip() for label in listed or text.split(SEPARATOR) if label.strip()]
+
+
+def _written_list(text: str) -> list[str] | None:
+    """The labels of a list as JSON or Python writes it; None where the text is a label in brackets."""
+    try:
+        # numbers stay as they are written, so that [1, 2] and 1|2 mean the same classes
+        values = json.loads(text, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        values = _python_list(text)
+    if isinstance(values, list) and all(isinstance(value, str) for value in values):
+        return values or [""]
+    several = SEPARATOR not in text and re.search(r"[,'\"\s]", text)
+    if text[0] == "[" and (isinstance(values, list) or several):
+        raise ValueError(
+            f'{text!r:.80} looks like a list but cannot be read.\n  Write ["cat", "dog"] or cat|dog.'
+        )
+    return None
+
+
+def _python_list(text: str) -> list[str] | None:
+    """What a data frame makes of lists when it writes CSV: ['cat', 'dog']."""
+    if re.search(r"['\"]\s+['\"]", text):
+        return None  # a numpy array as text: Python would read ['cat' 'dog'] as one label, catdog
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of a backslash in a label
+            values = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    listed = isinstance(values, list | tuple | set) and all(isinstance(v, str | int | float) for v in values)
+    return [str(value) for value in values] if listed else None
+
+
+def label_cells(values: Iterable[Any], name: str) -> list[Any]:
+    """Cells with text such as cat|dog as tuples of labels; one label alone, none as None.
+
+    Each distinct text is read once. A cell that cannot be read is a `CellError`.
+    """
+    known: dict[str, Any] = {}
+    made = []
+    for i, cell in enumerate(values):
+        if not isinstance(cell, str):
+            made.append(cell)
+            continue
+        if cell not in known:
+            try:
+                labels = cell_labels(cell)
+            except ValueError as error:
+                raise CellError(i, in_column(name)(i), str(error)) from None
+            known[cell] = tuple(labels) if len(labels) > 1 else labels[0] if labels else None
+        made.append(known[cell])
+    return made
+
+
+# ---- columns of values ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -47,11 +214,11 @@ def encode(values: Iterable[Any]) -> Codes:
     seen: dict[Any, int] = {}
     first: list[int] = []
     numbers: list[int] = []
-    for line, given in enumerate(_listed(values)):
+    for line, given in enumerate(values.tolist() if isinstance(values, np.ndarray) else values):
         value = given
         if isinstance(value, COLLECTIONS):
-            ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-            value = tuple(plain(v) for v in ordered)
+            listed = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+            value = tuple(tidy(v) for v in listed)
         try:
             number = seen.setdefault((value.__class__, value), len(first))  # 1 and True are two values here
         except TypeError:
@@ -61,37 +228,7 @@ def encode(values: Iterable[Any]) -> Codes:
         if number == len(first):
             first.append(line)
         numbers.append(number)
-    return Codes(np.array(numbers, dtype=np.int64), [plain(value) for _, value in seen], first)
-
-
-def _listed(values: Any) -> Iterable[Any]:
-    """A column, array or data-frame series as plain Python values where that is cheap."""
-    return values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
-
-
-def plain(value: Any) -> Any:
-    """A numpy value as a Python one, a whole float as an int (data frames write 3 as 3.0), text trimmed."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, str):
-        return value.strip()
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, empty text, an empty collection, or a data frame's missing value."""
-    if value is None or (isinstance(value, str | tuple) and not value):
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # pandas' NA refuses to be compared
-        return True
-
-
-def is_whole(value: Any) -> bool:
-    """A whole number, or the text of one as it is normally written (not 007)."""
-    if isinstance(value, str):
-        return re.fullmatch(r"0|-?[1-9]\d{0,17}", value) is not None
-    return isinstance(value, int) and not isinstance(value, bool)
+    return Codes(np.array(numbers, dtype=np.int64), [tidy(value) for _, value in seen], first)
 
 
 def check_one_type(codes: Codes, place: Place, what: str) -> None:
@@ -105,31 +242,16 @@ def check_one_type(codes: Codes, place: Place, what: str) -> None:
             kinds.setdefault(kind, line)
     if len(kinds) > 1:
         (kind, early), (other, late) = sorted(kinds.items(), key=lambda item: item[1])[:2]
-        raise CellError(
-            late,
-            place(late),
-            f"this {what} is a {other}, that of row {early} a {kind}.\n  Use one type in the whole column.",
-        )
+        what = f"this {what} is a {other}, that of row {early} a {kind}.\n  Use one type in the whole column."
+        raise CellError(late, place(late), what)
     odd = set(kinds) - {"text", "number", "bool"}
     if odd:
         line = kinds[odd.pop()]
         raise CellError(line, place(line), f"a {what} is text or a number, not {codes.values[0]!r:.80}.")
 
 
-def ordered(values: Sequence[Any]) -> list[Any]:
-    """Sorted: whole numbers by their value even where they are text, all else by text."""
-    if all(is_whole(value) for value in values):
-        return sorted(values, key=int)
-    return sorted(
-        values, key=lambda value: (0, value, "") if isinstance(value, float | int) else (1, 0, value)
-    )
-
-
-# ---- labels -----------------------------------------------------------------------------------
-
-
-def label_columns(
-    labels: list[tuple[Any, int]], classes: Sequence[Any] | None, place: Place, what: str = "class"
+def named_columns(
+    labels: list[tuple[Any, int]], classes: Sequence[Any] | None, place: Place
 ) -> tuple[list[int], tuple[Any, ...]]:
     """The column of every (label, line), and the classes.
 
@@ -137,42 +259,23 @@ def label_columns(
     from 0. Without, the classes are the labels that occur.
     """
     if classes is None:
-        names = ordered(list(dict.fromkeys(label for label, _ in labels)))
-        column = {name: k for k, name in enumerate(names)}
-        return [column[label] for label, _ in labels], tuple(names)
-    names = [plain(name) for name in classes]
+        classes = ordered(dict.fromkeys(label for label, _ in labels))
+        column = {name: k for k, name in enumerate(classes)}
+        return [column[label] for label, _ in labels], tuple(classes)
+    names = [tidy(name) for name in classes]
     by_text = {str(name): k for k, name in enumerate(names)}
     found = [by_text.get(str(label), -1) for label, _ in labels]
-    if labels and max(found) < 0 and all(is_whole(label) for label, _ in labels):
-        for label, line in labels:
-            if not 0 <= int(label) < len(names):
-                raise CellError(
-                    line,
-                    place(line),
-                    f"label {label} is no number of a class; there are {len(names)} (0 to {len(names) - 1}): "
-                    f"{short(names)}.",
-                )
-        return [int(label) for label, _ in labels], tuple(names)
+    numbered = bool(labels) and max(found) < 0 and all(is_whole(label) for label, _ in labels)
+    if numbered:
+        found = [int(label) if 0 <= int(label) < len(names) else -1 for label, _ in labels]
     for (label, line), k in zip(labels, found):
         if k < 0:
-            raise CellError(line, place(line), f"{unknown(label, names, what)}")
+            what = unknown(label, names, "class")
+            if numbered:
+                what = f"label {label} is no number of a class; there are {len(names)}, counted from 0: "
+                what += f"{short(names)}."
+            raise CellError(line, place(line), what)
     return found, tuple(names)
-
-
-def unknown(name: Any, known: Iterable[Any], what: str) -> str:
-    """The sentence for a name that is none of the known ones, with the nearest of them."""
-    texts = [str(value) for value in known]
-    near = difflib.get_close_matches(str(name), texts, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{name!r} is no known {what}; known are {short(texts)}.{hint}"
-
-
-def short(values: Iterable[Any], limit: int = 10) -> str:
-    values = list(values)
-    return ", ".join(map(repr, values[:limit])) + (f", … {len(values)} in all" if len(values) > limit else "")
-
-
-# ---- rows -------------------------------------------------------------------------------------
 
 
 def rows_of_tasks(
@@ -187,26 +290,21 @@ def rows_of_tasks(
     if n_rows is not None:
         for value, line in zip(values, codes.first):
             if not is_whole(value) or not 0 <= int(value) < n_rows:
-                raise CellError(
-                    line,
-                    place(line),
-                    f"task {value!r} is no row; with {n_rows} rows a task is a whole number from 0 to "
-                    f"{n_rows - 1}.",
-                )
+                bound = f"with {n_rows} rows a task is a whole number from 0 to {n_rows - 1}"
+                raise CellError(line, place(line), f"task {value!r} is no row; {bound}.")
         return np.array([int(value) for value in values], dtype=np.int64), list(range(n_rows))
     if ids is not None:
-        names = [plain(name) for name in ids]
-        position = {str(name): k for k, name in enumerate(names)}
-        if len(position) < len(names):
-            twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
-            raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
-        for value, line in zip(values, codes.first):
-            if str(value) not in position:
-                raise CellError(line, place(line), unknown(value, names, "id of a row"))
-        return np.array([position[str(value)] for value in values], dtype=np.int64), names
-    if all(is_whole(value) for value in values):
-        numbers = [int(value) for value in values]
-        names = sorted(numbers)
-        rank = {number: k for k, number in enumerate(names)}
-        return np.array([rank[number] for number in numbers], dtype=np.int64), names
-    return np.arange(len(values)), list(values)
+        names = [tidy(name) for name in ids]
+    elif all(is_whole(value) for value in values):
+        values = [int(value) for value in values]
+        names = sorted(values)
+    else:
+        return np.arange(len(values)), list(values)
+    position = {str(name): k for k, name in enumerate(names)}
+    if len(position) < len(names):
+        twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
+        raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
+    for value, line in zip(values, codes.first):
+        if str(value) not in position:
+            raise CellError(line, place(line), unknown(value, names, "id of a row"))
+    return np.array([position[str(value)] for value in values], dtype=np.int64), names

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from scipy.special import logsumexp
 
 from oneof.candidates.annotations import Answers
 from oneof.candidates.sets import CandidateError
@@ -76,12 +77,9 @@ def estimate_true_labels(
         log_said = np.log(counts + smoothing) - np.log(totals)[worker]  # log p(worker says label | truth)
         # E step: beliefs from them, in log space
         joint = votes @ log_said + np.log(prior)
-        highest = joint.max(axis=1, keepdims=True)
-        renewed = np.exp(joint - highest)
-        mass = renewed.sum(axis=1, keepdims=True)
-        renewed /= mass
-        history.append(float((np.log(mass) + highest)[answered].sum()))
-        posterior = renewed
+        total = logsumexp(joint, axis=1, keepdims=True)
+        posterior = np.exp(joint - total)
+        history.append(float(total[answered].sum()))
         if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
             converged = True
             break

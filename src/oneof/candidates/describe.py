@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from oneof.candidates.cells import json_value
 from oneof.candidates.sets import UNKNOWN, CandidateError, Candidates
 
 MOST_PAIRS = 10
@@ -108,64 +106,6 @@ def as_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def save_size_chart(candidates: Candidates, path: Path | str, title: str = "") -> Path:
-    """Bar chart of the set sizes, as PNG."""
-    sizes, counts = np.unique(candidates.sizes, return_counts=True)
-    with _figure(path, (6.0, 3.6)) as figure:
-        axes = figure.add_subplot()
-        axes.bar(sizes, counts / len(candidates), color="#3b6ea5")
-        axes.set_xlabel("candidates per row")
-        axes.set_ylabel("share of rows")
-        axes.set_title(title or candidates.describe(), fontsize=9)
-        if len(sizes) <= 20:
-            axes.set_xticks(sizes)
-    return Path(path)
-
-
-def save_heat_map(candidates: Candidates, path: Path | str, title: str = "") -> Path:
-    """Heat map of P(column is a candidate | row is a candidate), as PNG."""
-    together = co_occurrence(candidates).astype(np.float64)
-    share = together / np.maximum(np.diag(together), 1)[:, None]
-    np.fill_diagonal(share, np.nan)  # always 1 and would hide the rest
-    k = candidates.n_classes
-    side = min(12.0, max(4.5, 0.32 * k))
-    with _figure(path, (side + 1.0, side)) as figure:
-        axes = figure.add_subplot()
-        image = axes.imshow(
-            share, cmap="viridis", vmin=0.0, vmax=max(1e-9, float(np.nanmax(share, initial=0.0)))
-        )
-        figure.colorbar(image, ax=axes, label="share of the row class's sets with the column class")
-        if k <= 40:
-            names = [str(name)[:20] for name in candidates.classes]
-            axes.set_xticks(range(k), names, rotation=90, fontsize=7)
-            axes.set_yticks(range(k), names, fontsize=7)
-        axes.set_title(title or "candidates that occur together", fontsize=9)
-    return Path(path)
-
-
-@contextmanager
-def _figure(path: Path | str, size: tuple[float, float]) -> Iterator[Any]:
-    """A figure without pyplot's global state, written beside and renamed."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise CandidateError(
-            "charts need matplotlib, which is not installed: pip install 'oneof[report]'."
-        ) from None
-    path = Path(path)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    yield figure
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.stem}.part.png")
-    try:
-        figure.savefig(beside, dpi=130, format="png")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def _confused(candidates: Candidates, together: np.ndarray) -> list[dict[str, Any]]:
     k = candidates.n_classes
     a, b = np.triu_indices(k, 1)
@@ -174,8 +114,8 @@ def _confused(candidates: Candidates, together: np.ndarray) -> list[dict[str, An
     single = np.diag(together)
     return [
         {
-            "a": _plain(candidates.classes[a[i]]),
-            "b": _plain(candidates.classes[b[i]]),
+            "a": json_value(candidates.classes[a[i]]),
+            "b": json_value(candidates.classes[b[i]]),
             "rows": int(both[i]),
             "share": round(float(both[i] / (single[a[i]] + single[b[i]] - both[i])), 5),
         }
@@ -190,7 +130,7 @@ def _never_apart(candidates: Candidates, together: np.ndarray) -> list[list[Any]
     a, b = np.nonzero(
         np.triu((together == single[:, None]) & (together == single[None, :]) & (together > 0), 1)
     )
-    return [[_plain(candidates.classes[i]), _plain(candidates.classes[j])] for i, j in zip(a, b)]
+    return [[json_value(candidates.classes[i]), json_value(candidates.classes[j])] for i, j in zip(a, b)]
 
 
 def _against_truth(candidates: Candidates) -> dict[str, Any]:
@@ -206,11 +146,7 @@ def _against_truth(candidates: Candidates) -> dict[str, Any]:
 
 
 def _names(candidates: Candidates, which: Any) -> list[Any]:
-    return [_plain(candidates.classes[k]) for k in np.flatnonzero(which)]
-
-
-def _plain(name: Any) -> Any:
-    return name if isinstance(name, str | int | float | bool) else str(name)
+    return [json_value(candidates.classes[k]) for k in np.flatnonzero(which)]
 
 
 def _listed(values: list[Any], limit: int = 12) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from oneof.candidates.sets import CandidateError, Candidates, NoInformationWarning
+from oneof.candidates.cells import native
+from oneof.candidates.sets import CandidateError, Candidates, sets_hash
 
 
 def made(
@@ -42,13 +42,9 @@ def made(
     if not (forbid_singletons or forbid_full_sets) and len(truth):
         false_candidates = xi.sum(axis=1) - xi[rows, truth]
         provenance["expected_mean_size"] = round(1 + float(false_candidates.mean()), 6)
-    names = tuple(range(xi.shape[1])) if classes is None else tuple(classes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoInformationWarning)  # said once, by the object that is returned
-        digest = Candidates(mask, names).hash
-    return Candidates(
-        mask, names, truth, provenance={**provenance, "hash": digest}, source=str(facts["rule"])
-    )
+    names = tuple(range(xi.shape[1])) if classes is None else tuple(map(native, classes))
+    provenance["hash"] = sets_hash(mask, names)
+    return Candidates(mask, names, truth, provenance=provenance, source=str(facts["rule"]))
 
 
 def draw_given(

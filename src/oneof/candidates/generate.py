@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from oneof.candidates.draw import checked_truth, made
 from oneof.candidates.sets import CandidateError, Candidates
@@ -206,15 +207,13 @@ def wrong_label_q(log_probabilities: Any, truth: Any) -> np.ndarray:
         raise CandidateError(f"log-probabilities have shape {z.shape}; give one row per example, (n, K).")
     y = checked_truth(truth, z.shape[1], len(z))
     z[np.arange(len(z)), y] = -np.inf
-    top = z.max(axis=1, keepdims=True)
-    bad = np.flatnonzero(~np.isfinite(top[:, 0]) | np.isnan(z).any(axis=1))
+    bad = np.flatnonzero(~np.isfinite(z.max(axis=1)))  # NaN is the maximum of its row
     if len(bad):
         raise CandidateError(
             f"row {bad[0]} has NaN or no finite log-probability of a wrong label; give the network's "
             "log-softmax or logits, not the logarithm of an underflowed softmax."
         )
-    mass = np.exp(z - top)
-    return mass / mass.sum(axis=1, keepdims=True)
+    return softmax(z, axis=1)
 
 
 def _checked_q(given: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -133,11 +133,11 @@ def dawid_skene(k: int = 2, at_least: float = 0.0) -> Rule:
 
 def make_rule(name: str, *, at_least: float | None = None, keep: int | None = None) -> Rule:
     """A rule by its name, as the command line gives it."""
-    plain = {rule.name: rule for rule in (union, vaguest, majority, not_named)}
-    if name in plain:
+    fixed = {rule.name: rule for rule in (union, vaguest, majority, not_named)}
+    if name in fixed:
         if at_least is not None or keep is not None:
             raise CandidateError(f"the rule {name} has no settings; leave at-least and keep out.")
-        return plain[name]
+        return fixed[name]
     if name == "share":
         if at_least is None or keep is not None:
             raise CandidateError("the rule share needs at-least, a share such as 0.3, and nothing else.")
@@ -145,5 +145,5 @@ def make_rule(name: str, *, at_least: float | None = None, keep: int | None = No
     if name == "dawid-skene":
         return dawid_skene(2 if keep is None else keep, at_least or 0.0)
     raise CandidateError(
-        f"there is no rule {name!r}; give one of {', '.join([*plain, 'share'])}, dawid-skene."
+        f"there is no rule {name!r}; give one of {', '.join([*fixed, 'share'])}, dawid-skene."
     )

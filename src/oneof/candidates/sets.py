@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates.cells import CandidateError, is_missing, native, ordered, short
+
 UNKNOWN = -1
 """Value of `Candidates.truth` for a row whose true label is not known."""
-
-
-class CandidateError(ValueError):
-    """Candidate labels that cannot be used. The message names the row and says what to do."""
 
 
 class NoInformationWarning(UserWarning):
@@ -69,17 +67,13 @@ class Candidates:
         if len(classes) != mask.shape[1]:
             raise CandidateError(
                 f"{self.source} has {mask.shape[1]} columns but {len(classes)} class names were given: "
-                f"{_short(classes)}.\n  Give one name per column."
+                f"[{short(classes, 8)}].\n  Give one name per column."
             )
         _check_rows(mask, self.source)
         truth = None if self.truth is None else _checked_truth(self, mask)
         mask.setflags(write=False)
-        for name, value in {
-            "mask": mask,
-            "classes": classes,
-            "truth": truth,
-            "provenance": dict(self.provenance),
-        }.items():
+        facts = {"mask": mask, "classes": classes, "truth": truth, "provenance": dict(self.provenance)}
+        for name, value in facts.items():
             object.__setattr__(self, name, value)
 
     # ---- ways in ------------------------------------------------------------------------------
@@ -100,7 +94,9 @@ class Candidates:
         source = more.get("source", "candidates")
         rows = [_one_set(row, i, source) for i, row in enumerate(sets)]
         if classes is None:
-            classes = sorted_classes({label for row in rows for label in row}, source)
+            classes = ordered({label for row in rows for label in row})
+            if not classes:
+                raise CandidateError(f"{source} names no class at all: nothing can be learned from it.")
         names = _checked_classes(classes, source)
         column = {name: k for k, name in enumerate(names)}
         mask = np.zeros((len(rows), len(names)), dtype=bool)
@@ -108,8 +104,8 @@ class Candidates:
             for label in row:
                 if label not in column:
                     raise CandidateError(
-                        f"row {i} names an unknown class.\n  {source}[{i}] = {_short(row)}, "
-                        f"but {label!r} is not one of {_short(names)}.\n"
+                        f"row {i} names an unknown class.\n  {source}[{i}] = [{short(row, 8)}], "
+                        f"but {label!r} is not one of [{short(names, 8)}].\n"
                         "  Correct the label or add the class to `classes`."
                     )
                 mask[i, column[label]] = True
@@ -159,9 +155,7 @@ class Candidates:
     @property
     def hash(self) -> str:
         """Digest of sets and class names: the same sets have the same hash wherever they were made."""
-        digest = hashlib.sha256(repr((self.mask.shape, self.classes)).encode())
-        digest.update(np.packbits(self.mask, axis=1).tobytes())
-        return digest.hexdigest()[:16]
+        return sets_hash(self.mask, self.classes)
 
     def sets(self) -> list[list[Any]]:
         """The candidate sets as lists of class names."""
@@ -193,25 +187,20 @@ class Candidates:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
-        same_truth = (
-            other.truth is None
-            if self.truth is None
-            else (other.truth is not None and np.array_equal(self.truth, other.truth))
-        )
+        if self.truth is None or other.truth is None:
+            same_truth = self.truth is other.truth
+        else:
+            same_truth = np.array_equal(self.truth, other.truth)
         return same_truth and self.classes == other.classes and np.array_equal(self.mask, other.mask)
 
     def __hash__(self) -> int:
         return hash(self.hash)
 
 
-def sorted_classes(labels: set[Any], source: str = "candidates") -> list[Any]:
-    """Class names in a stable order: sorted, or sorted by type and text when they do not compare."""
-    if not labels:
-        raise CandidateError(f"{source} names no class at all: nothing can be learned from it.")
-    try:
-        return sorted(labels)
-    except TypeError:
-        return sorted(labels, key=lambda v: (type(v).__name__, str(v)))
+def sets_hash(mask: np.ndarray, classes: tuple[Any, ...]) -> str:
+    digest = hashlib.sha256(repr((mask.shape, classes)).encode())
+    digest.update(np.packbits(mask, axis=1).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _checked_mask(given: Any, source: str) -> np.ndarray:
@@ -247,10 +236,10 @@ def _checked_mask(given: Any, source: str) -> np.ndarray:
 
 
 def _checked_classes(given: Iterable[Any], source: str) -> tuple[Any, ...]:
-    classes = tuple(v.item() if isinstance(v, np.generic) else v for v in given)
+    classes = tuple(native(v) for v in given)
     seen: dict[Any, int] = {}
     for k, name in enumerate(classes):
-        if _is_missing(name):
+        if is_missing(name):
             raise CandidateError(f"class {k} of {source} has no name: classes[{k}] = {name!r}.")
         if name in seen:
             raise CandidateError(
@@ -302,7 +291,7 @@ def _checked_truth(self: Candidates, mask: np.ndarray) -> np.ndarray:
         i = outside[0]
         raise CandidateError(
             f"row {i}: the true label {self.classes[truth[i]]!r} is not among its candidates.\n"
-            f"  {self.source}[{i}] = {_short([self.classes[k] for k in np.flatnonzero(mask[i])])}\n"
+            f"  {self.source}[{i}] = [{short([self.classes[k] for k in np.flatnonzero(mask[i])], 8)}]\n"
             f"  ({len(outside)} such rows.) If that can happen in this source, say truth_may_be_outside=True."
         )
     truth.setflags(write=False)
@@ -316,21 +305,11 @@ def _one_set(row: Any, i: int, source: str) -> list[Any]:
             f"row {i} is not a collection of labels.\n  {source}[{i}] = {row!r}\n"
             f"  Write [{row!r}] for one known label, or use Candidates.from_labels."
         )
-    labels = list(dict.fromkeys(v.item() if isinstance(v, np.generic) else v for v in row))
+    labels = list(dict.fromkeys(native(v) for v in row))
     for label in labels:
-        if _is_missing(label):
+        if is_missing(label):
             raise CandidateError(
-                f"row {i} has a missing label.\n  {source}[{i}] = {_short(labels)}\n"
+                f"row {i} has a missing label.\n  {source}[{i}] = [{short(labels, 8)}]\n"
                 "  Drop the missing entry; a set lists only labels that are possible."
             )
     return labels
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
-
-
-def _short(values: Iterable[Any], limit: int = 8) -> str:
-    values = list(values)
-    head = ", ".join(repr(v) for v in values[:limit])
-    return f"[{head}{f', … {len(values)} in all' if len(values) > limit else ''}]"

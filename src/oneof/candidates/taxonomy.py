@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from oneof.candidates.cells import CellError, Place, is_missing, ordered, plain, unknown
-from oneof.candidates.sets import CandidateError
+from oneof.candidates.cells import CandidateError, CellError, Place, is_missing, ordered, tidy, unknown
 
 
 class Taxonomy:
@@ -32,9 +31,9 @@ class Taxonomy:
     """
 
     def __init__(self, edges: Iterable[tuple[Any, Any]], nodes: Iterable[Any] = ()) -> None:
-        self._children: dict[str, dict[str, None]] = {str(plain(node)): {} for node in nodes}
+        self._children: dict[str, dict[str, None]] = {str(tidy(node)): {} for node in nodes}
         for number, (parent, child) in enumerate(edges):
-            upper, lower = plain(parent), plain(child)
+            upper, lower = tidy(parent), tidy(child)
             if is_missing(upper) or is_missing(lower):
                 raise CandidateError(
                     f"edge {number} of the taxonomy is incomplete: parent {parent!r}, child {child!r}."
@@ -46,7 +45,7 @@ class Taxonomy:
         self._leaves_below: dict[str, tuple[str, ...]] = {}
         for node in self._children:
             self._find(node)
-        self.leaves = tuple(ordered([node for node, below in self._children.items() if not below]))
+        self.leaves = tuple(ordered(node for node, below in self._children.items() if not below))
         self._column = {leaf: k for k, leaf in enumerate(self.leaves)}
 
     @classmethod
@@ -68,7 +67,7 @@ class Taxonomy:
 
     def leaves_of(self, label: Any, line: int = 0, place: Place | None = None) -> tuple[str, ...]:
         """All leaves below a label; a leaf is its own. The error for an unknown label names the nearest."""
-        name = str(plain(label))
+        name = str(tidy(label))
         if name not in self._leaves_below:
             what = unknown(name, self._children, "label of the taxonomy")
             raise CellError(line, place(line) if place else "taxonomy", what)
@@ -93,7 +92,7 @@ class Taxonomy:
                     on_path.add(waiting[0])
                     continue
                 below = {leaf: None for child in self._children[node] for leaf in self._leaves_below[child]}
-                self._leaves_below[node] = tuple(ordered(list(below))) if below else (node,)
+                self._leaves_below[node] = tuple(ordered(below)) if below else (node,)
             on_path.discard(path.pop())
 
 
@@ -112,7 +111,7 @@ def _walk(parent: Any, tree: Any, edges: list[tuple[Any, Any]], tops: list[Any])
         else:
             parts = [(below, None)]
         for name, inside in parts:
-            if not isinstance(name, str | int | float) or is_missing(plain(name)):
+            if not isinstance(name, str | int | float) or is_missing(tidy(name)):
                 raise CandidateError(f"a label of the taxonomy is text or a number, not {name!r:.80}.")
             if above is None:
                 tops.append(name)

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import validate_data
-from torch import nn
+from sklearn.utils.validation import check_is_fitted
 
-from oneof.candidates import Candidates
-from oneof.classifier.inputs import (
-    as_candidates,
-    class_array,
-    holds_sets,
-    is_pair,
-    known,
-    label_columns,
-    plain,
-)
+from oneof.classifier.clean import learns_from_clean, with_clean_rows, without_clean_rows
+from oneof.classifier.inputs import as_candidates, as_numpy, class_array, holds_sets
 from oneof.classifier.prediction import Predictions, restricted
-from oneof.classifier.scoring import covering_rate
-from oneof.classifier.scoring.conformal import calibration_scores
-from oneof.datasets.scaling import Scaling
+from oneof.classifier.scoring import calibration_scores, covering_rate
+from oneof.classifier.settings import checked_recipe
 from oneof.methods import Method, make_method
-from oneof.nets import IMAGE_NETS, Net, as_net, build_net
-from oneof.nets.tabular import layer_sizes
-from oneof.training import CleanRows, Recipe, Run, Silent, default_progress, find_clean_rows, train
+from oneof.training import Recipe, Run, Silent, default_progress, train
 from oneof.training.progress import Progress
-from oneof.training.recipe import choose_device
-from oneof.training.sources import EVALUATION_BATCH
-from oneof.views import ImageViews, RowItself, Views
-
-ROWS_IN_CACHE = 1024
-"""Rows per forward pass on a CPU: more of them leave its cache and take longer."""
+from oneof.training.tracking import Several
 
 
 class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
@@ -77,6 +59,10 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         Seed of everything random in a fit. None draws a new one.
     run : path, optional
         Folder for metrics and checkpoints; an interrupted `fit` continues from it.
+    max_seconds : float, optional
+        Start no epoch that would end later than this; at least one is trained.
+    callbacks : sequence, optional
+        Told of every epoch: functions of its row of `history_`, or trackers (`oneof.training.tracking`).
     verbose : bool, default=False
         Show progress.
 
@@ -89,11 +75,12 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     history_ : list of dict
         One entry per epoch.
     clean_source_ : str
-        Where the clean rows came from: `given`, `singletons`, `held-out sets` or `none`.
+        Where the clean rows came from: `given` or `none`.
     n_clean_ : int
         How many there were, those kept aside by `selection_share` included.
     n_selection_ : int
-        How many of them were kept aside.
+        How many rows were kept aside to judge by: clean ones, or for `patience` without clean rows a tenth
+        of the training rows with their candidate sets.
     best_epoch_ : int
         Epoch (from 0) whose weights were kept: the last one without `patience`.
     trained_on_ : dict
@@ -101,6 +88,10 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     calibration_scores_ : dict of arrays
         What `predict_set` goes by. There after `calibrate`, or when clean rows were given that nothing
         was learned from (see `selection_share`).
+    checked_ : dict or None
+        Accuracy on new rows and how many they were, where `calibrate` was to record it.
+    encoder_ : TableEncoder or None
+        How a table becomes features; there after `with_encoder`, and saved with the model.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn; names where X was a data frame.
     net_ : tuple of nn.Module
@@ -139,6 +130,8 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         device: str = "auto",
         random_state: int | None = 0,
         run: Any = None,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Any] | None = None,
         verbose: bool = False,
     ) -> None:
         self.method = method
@@ -160,6 +153,8 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         self.device = device
         self.random_state = random_state
         self.run = run
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
         self.verbose = verbose
 
     # ---- fit ----------------------------------------------------------------------------------
@@ -187,251 +182,102 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
                 f"Found input variables with inconsistent numbers of samples: X has {len(X)} rows, "
                 f"y has {len(candidates)}."
             )
-        self._check_settings()
+        recipe = self.recipe()
         method = make_method(self.method, self.method_params)
-        recipe = self._recipe()
-        recipe.check()
+        learns = learns_from_clean(method, recipe, len(X))
         self.classes_ = class_array(candidates.classes)
-        rows, held, clean_rows = self._clean_rows(X, candidates, clean, method, recipe)
-        if len(rows) < 2:
+        if clean is None:
+            roles = without_clean_rows(X, candidates, recipe)
+        else:
+            if not learns and recipe.patience is None:
+                warnings.warn(
+                    f"{method.info.name} does not learn from the clean rows: they are only evaluated.\n"
+                    "  Set clean_weight to train on them, or patience to choose the epoch by them.",
+                    stacklevel=2,
+                )
+
+            def read(x: Any) -> np.ndarray:
+                return self._inputs(x, reset=False)
+
+            roles = with_clean_rows(X, clean, self.classes_, read, self.selection_share, recipe.seed)
+        if len(roles.rows) < 2:
             raise ValueError(
-                f"n_samples = {len(rows)}: at least 2 training rows are needed, and only 1 sample or none "
-                "is left after the clean rows."
+                f"n_samples = {len(roles.rows)}: at least 2 training rows are needed, and only 1 sample or "
+                "none is left after the clean rows."
             )
-        self.scaling_ = self._fitted_scaling(X[rows])
+        self.scaling_ = self._fitted_scaling(X[roles.rows])
         self.input_shape_ = tuple(map(int, X.shape[1:]))
-        x = self._scaled(X)
-        learned, selection = self._divided(clean_rows, recipe.seed)
-        learns = selection is not None or learns_from_clean(method, recipe, len(X))
+        x, roles = self.prepare(X), roles.prepared(self.prepare)
         trained = train(
             method,
             lambda: self._make_net(x),
-            x[rows],
-            candidates.take(rows),
+            x[roles.rows],
+            candidates.take(roles.rows),
             recipe=recipe,
-            clean=learned,
-            selection=selection,
+            clean=roles.clean,
+            selection=roles.selection,
             views=self._views(),
             run=Run(self.run) if self.run is not None else None,
-            progress=self._progress(),
+            progress=self._progress(method),
         )
         self.method_ = method
         self.net_ = method.predictors(trained.state)
         self.history_ = trained.history
         self.best_epoch_ = trained.best_epoch
-        self.clean_source_ = "none" if clean_rows is None else clean_rows.source
-        self.n_clean_ = 0 if clean_rows is None else len(clean_rows)
-        self.n_selection_ = 0 if selection is None else len(selection)
-        self.trained_on_ = set_sizes(candidates.mask[rows])
-        self._calibrate_on(selection if learns else learned, recipe)
-        self.transduction_ = np.empty(candidates.mask.shape, dtype=np.float32)
-        self.transduction_[rows] = trained.pseudo_labels
-        if clean_rows is not None and len(held):
-            # rows that left training: the label that was given, or the model's opinion on their set
-            self.transduction_[held] = restricted(self._probabilities(x[held]), clean_rows.mask)
-        return self
-
-    def _check_settings(self) -> None:
-        """Raise on values that cannot be meant, before anything is computed."""
-        for name, empty in (("epochs", False), ("batch_size", True), ("patience", True)):
-            value = getattr(self, name)
-            if not (empty and value is None) and not (isinstance(value, int | np.integer) and value >= 1):
-                more = " or None" if empty else ""
-                raise ValueError(f"{name} is {value!r}; give a whole number of at least 1{more}.")
-        for name in ("lr", "weight_decay", "clean_weight", "selection_share"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
-                raise ValueError(f"{name} is {value!r}; give a number of at least 0.")
-        if self.selection_share >= 1:
-            raise ValueError(
-                f"selection_share is {self.selection_share!r}; give a part of the clean rows, below 1."
-            )
-        if self.augment not in ("auto", "none"):
-            raise ValueError(f'augment is {self.augment!r}; give "auto" or "none".')
-        try:
-            choose_device(self.device)
-        except (RuntimeError, TypeError) as error:
-            raise ValueError(f'device is {self.device!r}; give "auto", "cpu" or "cuda".') from error
-
-    def _recipe(self) -> Recipe:
-        seed = self.random_state
-        if seed is None:
-            seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
-        elif isinstance(seed, np.random.RandomState):
-            seed = seed.randint(2**31 - 1)
-        elif not (isinstance(seed, int | np.integer) and seed >= 0):
-            raise ValueError(f"random_state is {seed!r}; give a whole number of at least 0 or None.")
-        return Recipe(
-            epochs=int(self.epochs),
-            batch_size=self.batch_size and int(self.batch_size),
-            optimiser=self.optimiser,  # type: ignore[arg-type]
-            lr=float(self.lr),
-            weight_decay=float(self.weight_decay),
-            schedule=self.schedule,  # type: ignore[arg-type]
-            patience=self.patience and int(self.patience),
-            clean_weight=float(self.clean_weight),
-            seed=int(seed),
-            device=self.device,
-        )
-
-    def _inputs(self, X: Any, reset: bool) -> np.ndarray:
-        X = plain(X)
-        more_than_tables = not isinstance(self.net, str) or self.net in IMAGE_NETS
-        # features are scaled in double precision: in single, a column of time stamps would lose its digits
-        table = getattr(X, "ndim", 2) == 2
-        dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
-        X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=more_than_tables)
-        shape = getattr(self, "input_shape_", None)
-        if not reset and shape is not None and X.shape[1:] != shape:
-            raise ValueError(f"X has rows of shape {X.shape[1:]}, but the model was fitted on {shape}.")
-        return X
-
-    def _fitted_scaling(self, X: np.ndarray) -> Scaling | None:
-        if X.ndim == 2:
-            return Scaling.fit(X, self.scaling)
-        return Scaling.fit(X, "pixels") if is_image(X) else None
-
-    def _views(self) -> Views:
-        """What the network sees of a row in training."""
-        scaling = self.scaling_
-        if scaling is None or scaling.kind != "pixels":
-            return RowItself()
-        channels, height, width = self.input_shape_
-        mean, std = (scaling.shift / 255).tolist(), (scaling.scale / 255).tolist()
-        if self.augment == "none":
-            return ImageViews(mean, std, policy="none", cutout=0, pad=0, flip=False)
-        policy = "autoaugment" if channels == 3 else "none"
-        return ImageViews(mean, std, policy, cutout=min(height, width) // 2, pad=min(height, width) // 8)
-
-    def _progress(self) -> Progress:
-        return default_progress() if self.verbose else Silent()
-
-    def _scaled(self, X: np.ndarray) -> np.ndarray:
-        """Tables scaled; images stay bytes, which views and predictions normalise batch by batch."""
-        if self.scaling_ is not None and self.scaling_.kind == "pixels":
-            return X
-        if self.scaling_ is None:
-            return np.ascontiguousarray(X, dtype=np.float32)
-        with np.errstate(over="ignore"):
-            x = self.scaling_.apply(X)
-        if not np.isfinite(x).all():
-            i, k = np.argwhere(~np.isfinite(x))[0]
-            raise ValueError(
-                f"X[{i}, {k}] = {X[i, k]} is too large for float32, the precision of the network."
-            )
-        return x
-
-    def _make_net(self, x: np.ndarray) -> Net:
-        """A new net for scaled inputs."""
-        if isinstance(self.net, str):
-            inputs = x.shape[1] if x.ndim == 2 else tuple(x.shape[1:])
-            return build_net(self.net, inputs, len(self.classes_), **self._net_options())
-        example = self._views().plain(torch.from_numpy(x[:2]))
-        return as_net(self.net, example, n_classes=len(self.classes_))
-
-    def _net_options(self) -> dict[str, Any]:
-        if self.net != "mlp":
-            return {}
-        return {"hidden": layer_sizes(self.hidden), "batch_norm": bool(self.batch_norm)}
-
-    def _clean_rows(
-        self, X: np.ndarray, candidates: Candidates, clean: Any, method: Method, recipe: Recipe
-    ) -> tuple[np.ndarray, np.ndarray, CleanRows | None]:
-        """Rows to train on, rows taken out of them, and the clean rows."""
-        everything, nothing = np.arange(len(X)), np.zeros(0, dtype=np.int64)
-        learns = learns_from_clean(method, recipe, len(X))
-        if clean is None:
-            if not learns and recipe.patience is None:
-                return everything, nothing, None
-            rows, held, source = find_clean_rows(candidates, recipe.seed)
-            if len(held):
-                return rows, held, CleanRows(X[held], candidates.mask[held], source)
-            if recipe.patience is not None:
-                warnings.warn(
-                    f"patience = {recipe.patience} has no effect: {len(X)} rows are too few to hold any out.",
-                    stacklevel=3,
-                )
-            return everything, nothing, None
-        if not learns and recipe.patience is None:
-            warnings.warn(
-                f"{method.info.name} does not learn from the clean rows: they are only evaluated.\n"
-                "  Set clean_weight to train on them, or patience to choose the epoch by them.",
-                stacklevel=3,
-            )
-        one_hot = np.eye(len(self.classes_), dtype=bool)
-        if is_pair(clean):
-            x_clean, labels = self._inputs(clean[0], reset=False), np.asarray(plain(clean[1]))
-            columns = label_columns(labels, self.classes_, "y_clean")
-            if not len(x_clean) == len(columns) > 0:
-                raise ValueError(f"X_clean has {len(x_clean)} rows, but y_clean has {len(columns)}.")
-            return everything, nothing, CleanRows(x_clean, one_hot[columns])
-        try:
-            labels = np.asarray(plain(clean))
-        except ValueError:  # parts of different shapes
-            labels = np.zeros(())
-        if labels.shape != (len(X),):
-            size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
-            what = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
-            raise ValueError(
-                f"clean {what}, but there are {len(X)} rows; give one entry per row "
-                "(missing where unknown), or a pair (X_clean, y_clean)."
-            )
-        held = np.flatnonzero(known(labels))
-        if not len(held):
-            raise ValueError("clean names no label at all: every entry is missing.")
-        columns = label_columns(labels, self.classes_, "clean", rows=held)
-        return np.setdiff1d(everything, held), held, CleanRows(X[held], one_hot[columns])
-
-    def _divided(self, clean: CleanRows | None, seed: int) -> tuple[CleanRows | None, CleanRows | None]:
-        """Clean rows to learn from and, where `selection_share` asks for them, others to select by."""
-        if clean is None:
-            return None, None
-        clean = CleanRows(self._scaled(clean.x), clean.mask, clean.source)
-        if not self.selection_share:
-            return clean, None
-        parts = clean.divide(self.selection_share, seed) if len(clean) > 1 else ()
-        if not parts or not all(len(part) for part in parts):
-            raise ValueError(
-                f"selection_share is {self.selection_share!r}, but {len(clean)} clean rows are too few to "
-                "divide."
-            )
-        return parts
-
-    # ---- predict ------------------------------------------------------------------------------
-
-    def _raw_probabilities(self, X: Any) -> np.ndarray:
-        return self._probabilities(self._scaled(self._inputs(X, reset=False)))
-
-    def _calibrate_on(self, rows: CleanRows | None, recipe: Recipe) -> None:
-        """Prepare `predict_set` where labelled rows had no part in the training, not even in its end."""
+        self.clean_source_ = "none" if clean is None else "given"
+        self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
+        self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
+        self.trained_on_ = set_sizes(candidates.mask[roles.rows])
+        self.encoder_ = self.checked_ = None
         if hasattr(self, "calibration_scores_"):
             del self.calibration_scores_  # those of an earlier fit
-        # singletons are no substitute for given labels: rows without any doubt are the easy ones
-        if rows is not None and rows.source == "given" and recipe.patience is None:
+        # `predict_set` goes by labelled rows that had no part in the training, not even in its end
+        apart = roles.clean if roles.selection is None and not learns else roles.selection
+        if apart is not None and recipe.patience is None:
             self.calibration_scores_ = calibration_scores(
-                self._probabilities(rows.x), rows.mask.argmax(axis=1)
+                self.prepared_proba(apart.x), apart.mask.argmax(axis=1)
             )
+        self.transduction_ = np.empty(candidates.mask.shape, dtype=np.float32)
+        self.transduction_[roles.rows] = trained.pseudo_labels
+        if len(roles.held):  # the label that was given, or the model's opinion on the set
+            self.transduction_[roles.held] = restricted(self.prepared_proba(x[roles.held]), roles.held_mask)
+        return self
 
-    def _probabilities(self, x: np.ndarray) -> np.ndarray:
-        """Class probabilities of scaled inputs."""
-        device = choose_device(self.device)
-        nets: tuple[nn.Module, ...] = tuple(net.to(device).eval() for net in self.net_)
-        dtype = next((p.dtype for p in nets[0].parameters()), torch.float32)
-        views = self._views()
-        rows = EVALUATION_BATCH if device.type == "cuda" else ROWS_IN_CACHE if x.ndim == 2 else 256
-        parts = []
-        with torch.no_grad():
-            for start in range(0, len(x), rows):
-                batch = views.plain(torch.from_numpy(x[start : start + rows]).to(device)).to(dtype)
-                logits = torch.stack([net(batch) for net in nets]).mean(dim=0)
-                parts.append(logits.double().softmax(dim=-1).cpu().numpy())
-        return np.concatenate(parts)
+    def recipe(self) -> Recipe:
+        """How `fit` will train; raises on settings that cannot be meant."""
+        return checked_recipe(self)
+
+    def with_encoder(self, encoder: Any) -> PartialLabelClassifier:
+        """Keep with a fitted model how tables become its features. Returns the model.
+
+        `oneof predict`, `save` and `export_onnx` then know it, and the features have the encoder's names.
+
+        Parameters
+        ----------
+        encoder : oneof.tables.encoding.TableEncoder
+            That made the X of `fit`.
+        """
+        check_is_fitted(self)
+        names = np.asarray(encoder.feature_names, dtype=object)
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                f"the encoder makes {len(names)} features, but the model was fitted on {self.n_features_in_}."
+            )
+        self.encoder_, self.feature_names_in_ = encoder, names
+        return self
+
+    def _progress(self, method: Method) -> Progress:
+        shown = default_progress() if self.verbose else Silent()
+        if not self.callbacks:
+            return shown
+        config = {"method": method.info.name, "net": str(self.net), "epochs": self.epochs, "lr": self.lr}
+        return Several(shown, *self.callbacks, config=config)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
         if holds_sets(y):
             return covering_rate(self, X, y, sample_weight)
-        return super().score(X, plain(y), sample_weight)
+        return super().score(X, as_numpy(y), sample_weight)
 
     # ---- the rest of the contract -------------------------------------------------------------
 
@@ -450,19 +296,9 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.two_d_labels = True
-        tags.input_tags.three_d_array = not isinstance(self.net, str) or self.net in IMAGE_NETS
+        tags.input_tags.three_d_array = self._takes_more_than_tables
         tags.non_deterministic = False
         return tags
-
-
-def is_image(X: np.ndarray) -> bool:
-    """Whether an array holds images: bytes of shape (n, channels, height, width)."""
-    return X.ndim == 4 and X.dtype == np.uint8
-
-
-def learns_from_clean(method: Method, recipe: Recipe, n_rows: int) -> bool:
-    """Whether clean rows have a part in the training beyond being evaluated."""
-    return method.clean_rows(recipe.rows_per_step(n_rows)) > 0 or recipe.clean_weight > 0
 
 
 def set_sizes(mask: np.ndarray) -> dict[str, Any]:

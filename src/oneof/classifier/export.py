@@ -163,7 +163,7 @@ def _describe(onnx: Any, path: Path, model: PartialLabelClassifier) -> None:
         "classes": json.dumps(model.classes_.tolist(), default=str),
         "features": json.dumps(list(getattr(model, "feature_names_in_", []))),
     }
-    if getattr(model, "encoder_", None) is not None:
+    if model.encoder_ is not None:
         facts["encoder"] = json.dumps(model.encoder_.to_dict())
     onnx.helper.set_model_props(graph, facts)
     onnx.checker.check_model(graph)
@@ -179,7 +179,7 @@ def _difference(
     for rows in TRIED_ROWS:
         x = inputs[:rows].numpy()
         got = session.run(None, {"features": x})[0].astype(np.float64)
-        expected = model._probabilities(model._scaled(x))
+        expected = model.prepared_proba(model.prepare(x))
         apart = [np.abs((got if whole.probabilities else softmax(got, axis=1)) - expected).max()]
         if not whole.probabilities:
             with torch.no_grad():

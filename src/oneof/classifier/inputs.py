@@ -12,13 +12,13 @@ import torch
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-from oneof.candidates import CandidateError, Candidates
-from oneof.candidates.sets import NoInformationWarning
+from oneof.candidates import CandidateError, Candidates, NoInformationWarning
+from oneof.candidates.cells import COLLECTIONS, is_missing, tidy
 
-COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
+NUMBERS = bool | int | float | np.number | np.bool_
 
 
-def plain(values: Any) -> Any:
+def as_numpy(values: Any) -> Any:
     """A tensor, on any device, with or without gradient, as an array; the rest as it is."""
     if not isinstance(values, torch.Tensor):
         return values
@@ -112,18 +112,17 @@ def _label_sets(y: Any) -> list[Any] | None:
 
 
 def _binary(rows: Sequence[Any]) -> bool:
-    numbers = bool | int | float | np.number | np.bool_
-    return all(isinstance(v, numbers) and (v in (0, 1) or v != v) for row in rows for v in row)
+    return all(isinstance(v, NUMBERS) and (v in (0, 1) or is_missing(v)) for row in rows for v in row)
 
 
 def _columns(y: Any) -> tuple[list[Any] | None, np.ndarray]:
     """Column names, where y is a data frame, and the values as an array."""
     names = list(y.columns) if hasattr(y, "columns") else None
-    values = np.asarray(y.toarray() if hasattr(y, "toarray") else plain(y))
+    values = np.asarray(y.toarray() if hasattr(y, "toarray") else as_numpy(y))
     if values.dtype.kind == "O" and values.ndim == 2:
         # booleans and numbers with missing values: NaN is refused later, with its row
-        entries = [np.nan if missing(v) else v for v in values.ravel()]
-        if all(isinstance(v, bool | int | float | np.number | np.bool_) for v in entries):
+        entries = [np.nan if is_missing(v) else v for v in values.ravel()]
+        if all(isinstance(v, NUMBERS) for v in entries):
             values = np.array(entries, dtype=np.float64).reshape(values.shape)
     return names, values
 
@@ -174,29 +173,17 @@ def _quietly(make: Any, *arguments: Any, **more: Any) -> Candidates:
 
 def is_pair(clean: Any) -> bool:
     """Whether clean rows are given as (X_clean, y_clean) and not as one entry per row."""
-    return isinstance(clean, tuple | list) and len(clean) == 2 and np.ndim(plain(clean[0])) > 0
+    return isinstance(clean, tuple | list) and len(clean) == 2 and np.ndim(as_numpy(clean[0])) > 0
 
 
 # ---- labels -----------------------------------------------------------------------------------
 
 
-def missing(value: Any) -> bool:
-    """None, NaN or a data frame's missing value."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # pandas' NA refuses to be compared
-        return not isinstance(value, COLLECTIONS)
-
-
 def known(values: np.ndarray) -> np.ndarray:
     """Which entries are labels."""
-    if values.dtype.kind == "f":
+    if values.dtype.kind in "biuf":
         return ~np.isnan(values)
-    if values.dtype.kind != "O":
-        return np.ones(len(values), dtype=bool)
-    return np.array([not missing(v) for v in values], dtype=bool)
+    return np.array([not is_missing(v) for v in values], dtype=bool)
 
 
 def label_columns(
@@ -231,6 +218,4 @@ def label_columns(
 
 def _text(label: Any) -> str:
     """One text for a whole number however a table holds it: 3, 3.0, "3" and "3.0" are "3"."""
-    if isinstance(label, float | np.floating) and float(label).is_integer():
-        return str(int(label))
-    return re.sub(r"(?<=\d)\.0+$", "", str(label).strip())
+    return re.sub(r"(?<=\d)\.0+$", "", str(tidy(label)))

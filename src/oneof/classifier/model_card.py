@@ -9,7 +9,7 @@ import torch
 
 import oneof
 from oneof.classifier.prediction import why_not_calibrated
-from oneof.classifier.scoring.conformal import SCORES
+from oneof.classifier.scoring import SCORES
 
 if TYPE_CHECKING:
     from oneof.classifier.estimator import PartialLabelClassifier
@@ -52,9 +52,8 @@ def _training(model: PartialLabelClassifier) -> list[str]:
     features = list(getattr(model, "feature_names_in_", []))
     if width is not None:
         facts.append(f"{width} features{f': {_listed(features)}' if features else ', without names'}")
-    encoder: Any = getattr(model, "encoder_", None)
-    if encoder is not None:
-        facts.append(f"made from a table: {encoder.describe()}")
+    if model.encoder_ is not None:
+        facts.append(f"made from a table: {model.encoder_.describe()}")
     return facts
 
 
@@ -72,7 +71,7 @@ def _clean(model: PartialLabelClassifier) -> str:
 
 def _settings(model: PartialLabelClassifier) -> list[str]:
     own = not isinstance(model.net, str)
-    options = {} if own else model._net_options()
+    options = {} if own else model.net_options()
     net = "one of the user's own" if own else _written({"": model.net, **options})
     copies = f", {len(model.net_)} copies whose logits are averaged" if len(model.net_) > 1 else ""
     return [
@@ -92,10 +91,10 @@ def _quality(model: PartialLabelClassifier) -> list[str]:
     value = epoch.get("selection")
     rows = model.n_selection_ or model.n_clean_
     learned = not model.n_selection_ and (model.clean_weight > 0 or model.method_.clean_rows(256) > 0)
-    checked = getattr(model, "checked_", None)
-    if checked is not None:
+    if model.checked_ is not None:
         facts.append(
-            f"accuracy on {checked['rows']} rows that nothing was learned from: {checked['accuracy']:.1%}"
+            f"accuracy on {model.checked_['rows']} rows that nothing was learned from: "
+            f"{model.checked_['accuracy']:.1%}"
         )
     elif value is None or learned:
         facts.append("no rows were kept aside from learning: nothing is known about the accuracy")
@@ -123,7 +122,7 @@ def _use(model: PartialLabelClassifier) -> str:
     ]
     if hasattr(model, "calibration_scores_"):
         lines.append("model.predict_set(X, coverage=0.9)  # the classes that remain possible")
-    if getattr(model, "encoder_", None) is not None:
+    if model.encoder_ is not None:
         lines[3] = "model.predict(model.encoder_.transform(table))  # table: a dictionary of columns"
     shell = "" if own else "\n\nor, in a shell: `oneof predict FOLDER TABLE --out predictions.parquet`."
     return "```python\n" + "\n".join(lines) + "\n```" + shell

@@ -13,19 +13,24 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from oneof.candidates import Candidates
-from oneof.classifier.inputs import holds_sets, label_columns, mask_over, plain
-from oneof.classifier.scoring import RiskCoverage, risk_coverage
-from oneof.classifier.scoring.conformal import SCORES, calibration_scores, score_limit, sets_within
+from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
+from oneof.classifier.network import NetworkPart
+from oneof.classifier.scoring import (
+    SCORES,
+    RiskCoverage,
+    calibration_scores,
+    risk_coverage,
+    score_limit,
+    sets_within,
+)
 
 
-class Predictions:
-    """Prediction methods on top of `_raw_probabilities`."""
+class Predictions(NetworkPart):
+    """Prediction methods on top of the network's probabilities."""
 
-    classes_: np.ndarray
     calibration_scores_: dict[str, np.ndarray]
-
-    def _raw_probabilities(self, X: Any) -> np.ndarray:
-        raise NotImplementedError
+    checked_: dict[str, Any] | None
+    encoder_: Any
 
     def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
         """(n, c): class probabilities.
@@ -56,7 +61,7 @@ class Predictions:
         check_is_fitted(self)
         return chosen(self.predict_proba(X, allowed), self.classes_, reject_below)
 
-    def calibrate(self, X: Any, y: Any) -> Any:
+    def calibrate(self, X: Any, y: Any, *, record_accuracy: bool = False) -> Any:
         """Learn from labelled rows how wide `predict_set` has to be. Returns the model.
 
         The rows must be new to the model: on rows it has learned from it looks better than it is, and the
@@ -67,13 +72,17 @@ class Predictions:
         X : array, tensor or data frame (m, d)
         y : array (m,)
             True labels.
+        record_accuracy : bool, default=False
+            Keep the accuracy on these rows as `checked_`, for the model card.
         """
         check_is_fitted(self)
-        columns = label_columns(np.asarray(plain(y)), self.classes_, "y")
+        columns = label_columns(np.asarray(as_numpy(y)), self.classes_, "y")
         p = self._raw_probabilities(X)
         if not len(p) == len(columns) > 0:
             raise ValueError(f"X has {len(p)} rows, but y has {len(columns)} labels.")
         self.calibration_scores_ = calibration_scores(p, columns)
+        if record_accuracy:
+            self.checked_ = {"rows": len(p), "accuracy": float((p.argmax(axis=1) == columns).mean())}
         return self
 
     def predict_set(
@@ -101,7 +110,7 @@ class Predictions:
             Share of rows whose set holds the true label.
         score : {"probability", "adaptive"}, default="probability"
             "probability" gives the smallest sets on average, "adaptive" sets that grow more where the
-            model is unsure; see `oneof.classifier.scoring.conformal`.
+            model is unsure; see `oneof.classifier.scoring`.
         allowed : optional
             Classes that can be right; see `predict_proba`. The sets are cut down to them.
         allow_empty : bool, default=False
@@ -164,7 +173,7 @@ def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
         if len(mask) != n:
             raise ValueError(f"allowed has {len(mask)} rows, but X has {n}; give one row each, or a list.")
     else:
-        names = np.asarray(plain(allowed))
+        names = np.asarray(as_numpy(allowed))
         if names.dtype == bool and names.shape == classes.shape and classes.dtype != bool:
             mask = names[None]
         else:

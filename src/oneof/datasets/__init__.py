@@ -2,7 +2,7 @@
 
 from oneof.datasets.registry import DataSet, data_folder, load, names
 from oneof.datasets.scaling import Scaling
-from oneof.datasets.splits import Split, hold_out, k_fold, split_80_10_10
+from oneof.datasets.splits import Split, hold_out, split_80_10_10
 from oneof.tables.errors import DataError, MissingDataError
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Split",
     "data_folder",
     "hold_out",
-    "k_fold",
     "load",
     "names",
     "split_80_10_10",

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from oneof.datasets.registry import DataSet, Entry, data_folder, entry, load, where_to_put
+from oneof.datasets.formats import unzipped
+from oneof.datasets.registry import DataSet, KnownSet, data_folder, entry, load, where_to_put
 from oneof.tables.errors import DataError
 
 
 def checksum(path: Path, kind: str) -> str:
     """Digest of a file: `sha256`, `md5`, or `content-sha256` (of what a gzip file holds)."""
     digest = hashlib.new(kind.removeprefix("content-"))
-    with path.open("rb") as plain:
-        packed = kind.startswith("content-") and plain.read(2) == b"\x1f\x8b"
-        plain.seek(0)
-        stream: Any = gzip.GzipFile(fileobj=plain) if packed else plain
+    with unzipped(path) if kind.startswith("content-") else path.open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -37,11 +33,9 @@ def checksum_problem(path: Path, expected: str | None) -> str | None:
         found = checksum(path, kind)
     except (OSError, EOFError, zlib.error) as error:
         return f"{path}: not readable ({error}); fetch it again."
-    return (
-        None
-        if found == value
-        else f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."
-    )
+    if found == value:
+        return None
+    return f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."
 
 
 @dataclass(frozen=True)
@@ -94,13 +88,9 @@ def check_ready_made(folder: Path | str | None = None) -> list[Check]:
         for seed in seeds:
             ready = ready_made_sets(name, rate, seed, data.y_train, data.classes, folder)
             if beliefs is None or ready is None:
-                return [
-                    Check(title, "wrong", problems=(f"{title}: q or the matrix of seed {seed} is missing.",))
-                ]
+                raise DataError(f"{title}: q or the matrix of seed {seed} is missing.")
             if instance_sets(data.y_train, rate, seed, q=beliefs.q, classes=data.classes) != ready:
-                return [
-                    Check(title, "wrong", problems=(f"{title}: q does not give the matrix of seed {seed}.",))
-                ]
+                raise DataError(f"{title}: q does not give the matrix of seed {seed}.")
             means.append(float(ready.sizes.mean()))
     except ValueError as error:
         return [Check(title, "wrong", problems=(str(error),))]
@@ -108,7 +98,7 @@ def check_ready_made(folder: Path | str | None = None) -> list[Check]:
     return [Check(title, "ok", time.perf_counter() - start, text)]
 
 
-def _shape_problems(known: Entry, data: DataSet) -> list[str | None]:
+def _shape_problems(known: KnownSet, data: DataSet) -> list[str | None]:
     test = 0 if data.x_test is None else len(data.x_test)
     compared = [
         ("training rows", len(data.x_train), known.train),

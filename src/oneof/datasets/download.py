@@ -1,30 +1,30 @@
-"""Fetching the official files: resumed when broken off, checked, unpacked, never left half-written."""
+"""Fetching the official files: by pooch, checked, unpacked, never left half-written."""
 
 from __future__ import annotations
 
-import http.client
+import logging
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 from oneof.datasets.archives import unpack
 from oneof.datasets.check import checksum_problem
-from oneof.datasets.registry import Download, Entry, data_folder, entry
+from oneof.datasets.registry import Download, KnownSet, data_folder, entry
 from oneof.tables.errors import DataError
 
-Progress = Callable[[str, int, int | None], None]
+Shown = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes there so far and the bytes in all (None: not known)."""
 
+RETRIES = 2
 _BLOCK = 1 << 18
 
 
-def fetch(name: str, folder: Path | str | None = None, progress: Progress | None = None) -> list[str]:
+def fetch(name: str, folder: Path | str | None = None, progress: Shown | None = None) -> list[str]:
     """Bring a data set into the data folder.
 
-    What is there and right is left alone. A download that breaks off is continued by the next call.
-    An archive that someone put into `downloads/` by hand is checked and unpacked like a fetched one.
+    What is there and right is left alone. A download that breaks off is tried again, and the files that came
+    stay for the next call. An archive that someone put into `downloads/` by hand is checked and unpacked
+    like a fetched one.
 
     Returns
     -------
@@ -34,126 +34,102 @@ def fetch(name: str, folder: Path | str | None = None, progress: Progress | None
     known = entry(name)
     folder = Path(folder) if folder is not None else data_folder()
     form = known.present(folder)
-    if form is not None:
-        problems = [checksum_problem(folder / file, value) for file, value in form.files.items()]
-        if not any(problems):
-            return [f"{known.name}: already there and right, in {folder}."]
+    if form is not None and not any(checksum_problem(folder / f, value) for f, value in form.files.items()):
+        return [f"{known.name}: already there and right, in {folder}."]
     if not known.downloads:
         return [f"{known.name}: nothing to fetch."]
-    said: list[str] = []
-    for download in known.downloads:
-        said += _bring(known, download, folder, progress)
-    return said
+    return [_bring(known, download, folder, progress) for download in known.downloads]
 
 
-def _bring(known: Entry, download: Download, folder: Path, progress: Progress | None) -> list[str]:
+def _bring(known: KnownSet, download: Download, folder: Path, progress: Shown | None) -> str:
     target = folder / download.file
-    problem = checksum_problem(target, download.checksum) if target.is_file() else "not there"
-    if problem:
+    if not target.is_file() or checksum_problem(target, download.checksum):
         try:
             download_file(download.url, target, download.checksum, progress)
-        except OSError as error:
+        except (OSError, ImportError) as error:
             raise DataError(_by_hand(known, download, folder, error)) from None
     if download.unpacks is None:
-        return [f"{known.name}: {target} is there and right."]
+        return f"{known.name}: {target} is there and right."
     if target.suffix == ".rar":
-        return [_unrar(known, target, folder)]
+        place = folder / "pll"
+        return (
+            f"{known.name}: fetched {target}; unpack it with `unar -o {place} '{target}'` or "
+            f"`7z e '{target}' -o{place}`, so that {folder / next(iter(known.forms[0].files))} is there."
+        )
     unpack(target, folder, download.unpacks)
     for form in known.forms:
-        inside = {
-            file: value for file, value in form.files.items() if file.startswith(f"{download.unpacks}/")
-        }
-        wrong = [checksum_problem(folder / file, value) for file, value in inside.items() if value]
-        if inside and any(wrong):
-            raise DataError(next(problem for problem in wrong if problem))
+        for file, value in form.files.items():
+            if value and file.startswith(f"{download.unpacks}/"):
+                problem = checksum_problem(folder / file, value)
+                if problem:
+                    raise DataError(problem)
     target.unlink()
-    return [f"{known.name}: unpacked into {folder / download.unpacks}."]
+    return f"{known.name}: unpacked into {folder / download.unpacks}."
 
 
-def download_file(
-    url: str,
-    target: Path,
-    checksum: str | None = None,
-    progress: Progress | None = None,
-    timeout: float = 30.0,
-) -> None:
-    """Download one file to `target`; what is there of an earlier try (`target.part`) is continued.
+def download_file(url: str, target: Path, checksum: str | None = None, progress: Shown | None = None) -> None:
+    """Download one file to `target`, which appears when it is whole.
 
     Raises
     ------
     OSError
-        The source cannot be reached or the connection broke; the part stays for the next call.
+        The source cannot be reached or the connection broke, several times.
     DataError
-        The whole file came, but not with the expected checksum; it is removed.
+        The file came, but not with the expected checksum; it is removed.
     """
+    try:
+        import pooch
+        import requests
+    except ImportError:
+        raise ImportError("this needs pooch, pip install 'oneof[data]'") from None
+    pooch.get_logger().setLevel(logging.ERROR)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
-    resumed = part.exists() and part.stat().st_size > 0
+    part.unlink(missing_ok=True)
+    # identity: a server that wraps what it sends must not make another file of it
+    download = pooch.HTTPDownloader(
+        progressbar=_Bytes(target.name, progress) if progress else False,
+        chunk_size=_BLOCK,
+        headers={"User-Agent": "oneof", "Accept-Encoding": "identity"},
+    )
+    # checksums are compared here, as pooch does not look into compressed files
+    files = pooch.create(
+        target.parent, "", registry={part.name: None}, urls={part.name: url}, retry_if_failed=RETRIES
+    )
     try:
-        total = _receive(url, part, progress, target.name, timeout)
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
-        raise OSError(_reason(error)) from None
-    size = part.stat().st_size
-    if total is not None and size < total:
-        raise OSError(f"the connection broke after {size:,} of {total:,} bytes; call again to continue")
+        files.fetch(part.name, downloader=download)
+    except requests.HTTPError as error:
+        answer = error.response
+        said = "nothing" if answer is None else f"{answer.status_code} {answer.reason}"
+        raise OSError(f"the server answers {said}") from None
+    except requests.RequestException as error:
+        raise OSError(" ".join(str(error).split()) or type(error).__name__) from None
     problem = checksum_problem(part, checksum)
-    if problem is None and total is not None and size > total:
-        problem = f"{size:,} bytes came instead of {total:,}."
     if problem:
         part.unlink()
-        if resumed:  # the earlier part may be of another version of the file: once more from the start
-            download_file(url, target, checksum, progress, timeout)
-            return
         raise DataError(f"{url}: {problem}")
     os.replace(part, target)
 
 
-def _receive(url: str, part: Path, progress: Progress | None, name: str, timeout: float) -> int | None:
-    """Append what is missing to `part`; the size of the whole file, where the server tells it."""
-    have = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"User-Agent": "oneof", "Accept-Encoding": "identity"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-    try:
-        answer = urllib.request.urlopen(request, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing is missing, or the part is longer than the file
-            size = (error.headers.get("Content-Range") or "").rpartition("/")[2]
-            return int(size) if size.isdigit() else None
-        raise
-    with answer:
-        length = answer.headers.get("Content-Length")
-        continues = answer.status == 206 and _starts_at(answer.headers.get("Content-Range"), have)
-        have = have if continues else 0  # a server without ranges sends the file from its start
-        total = have + int(length) if length and length.isdigit() else None
-        with part.open("ab" if continues else "wb") as stream:
-            while True:
-                try:
-                    block = answer.read(_BLOCK)
-                except http.client.IncompleteRead as error:
-                    stream.write(error.partial)
-                    break
-                if not block:
-                    break
-                stream.write(block)
-                have += len(block)
-                if progress is not None:
-                    progress(name, have, total)
-    return total
+class _Bytes:
+    """What pooch takes for a progress bar."""
+
+    def __init__(self, name: str, shown: Shown) -> None:
+        self.name, self.shown = name, shown
+        self.total = self.done = 0
+
+    def update(self, size: int) -> None:
+        self.done = min(self.done + size, self.total or self.done + size)
+        self.shown(self.name, self.done, self.total or None)
+
+    def reset(self) -> None:
+        self.done = 0
+
+    def close(self) -> None:
+        pass
 
 
-def _starts_at(content_range: str | None, have: int) -> bool:
-    return content_range is not None and content_range.strip().startswith(f"bytes {have}-")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"the server answers {error.code} {error.reason}"
-    reason = getattr(error, "reason", error)
-    return " ".join(str(reason).split()) or type(error).__name__
-
-
-def _by_hand(known: Entry, download: Download, folder: Path, error: OSError) -> str:
+def _by_hand(known: KnownSet, download: Download, folder: Path, error: Exception) -> str:
     ready = folder / next(iter(known.forms[0].files))
     then = "and it is ready"
     if download.unpacks:
@@ -161,12 +137,4 @@ def _by_hand(known: Entry, download: Download, folder: Path, error: OSError) -> 
     return (
         f"{known.name}: cannot fetch {download.url}: {error}. Without a network, get "
         f"{Path(download.file).name} elsewhere, put it at {folder / download.file} {then}."
-    )
-
-
-def _unrar(known: Entry, archive: Path, folder: Path) -> str:
-    wanted = next(iter(known.forms[0].files))
-    return (
-        f"{known.name}: fetched {archive}; unpack it with `unar -o {folder / 'pll'} '{archive}'` or "
-        f"`7z e '{archive}' -o{folder / 'pll'}`, so that {folder / wanted} is there."
     )

@@ -86,7 +86,7 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Entry:
+class KnownSet:
     """What the registry knows about a data set."""
 
     name: str
@@ -139,7 +139,7 @@ def names() -> list[str]:
     return list(ENTRIES)
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> KnownSet:
     """What is known about a data set; other spellings (`Fashion-MNIST`, `lyn`) are understood."""
     from oneof.datasets.catalogue import ALIASES, ENTRIES
 
@@ -194,7 +194,7 @@ def mat_parts(path: Path) -> dict[str, Any]:
     }
 
 
-def where_to_put(known: Entry, folder: Path) -> str:
+def where_to_put(known: KnownSet, folder: Path) -> str:
     """One line: which file is missing and where it has to lie."""
     form = min(known.forms, key=lambda f: len(f.missing(folder)))
     missing = form.missing(folder)

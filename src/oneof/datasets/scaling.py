@@ -105,11 +105,7 @@ class Scaling:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scaling):
             return NotImplemented
-        return (
-            self.kind == other.kind
-            and np.array_equal(self.shift, other.shift)
-            and np.array_equal(self.scale, other.scale)
-        )
+        return self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((self.kind, self.shift.tobytes(), self.scale.tobytes()))

@@ -8,16 +8,13 @@ either floor(m s) or ceil(m s) rows. A class with one row stays in training.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oneof.tables.errors import DataError
-from oneof.tables.files import write_text, write_with
 
 PARTS = ("train", "validation", "test")
 
@@ -43,22 +40,23 @@ class Split:
         for name in PARTS:
             object.__setattr__(self, name, _checked_rows(getattr(self, name), name))
         object.__setattr__(self, "provenance", dict(self.provenance))
-        together = np.concatenate([getattr(self, name) for name in PARTS])
-        values, counts = np.unique(together, return_counts=True)
+        values, counts = np.unique(np.concatenate(self._parts()), return_counts=True)
         if (counts > 1).any():
             raise DataError(
                 f"row {values[counts > 1][0]} stands in a split more than once; parts share no row."
             )
 
+    def _parts(self) -> list[np.ndarray]:
+        return [self.train, self.validation, self.test]
+
     def __len__(self) -> int:
-        return sum(len(getattr(self, name)) for name in PARTS)
+        return sum(map(len, self._parts()))
 
     @property
     def hash(self) -> str:
         """Digest of the three parts: equal splits have equal hashes, however they were made."""
         digest = hashlib.sha256()
-        for name in PARTS:
-            rows = getattr(self, name)
+        for name, rows in zip(PARTS, self._parts()):
             digest.update(f"{name} {len(rows)} ".encode())
             digest.update(rows.astype("<i8").tobytes())
         return digest.hexdigest()[:16]
@@ -66,47 +64,14 @@ class Split:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Split):
             return NotImplemented
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in PARTS)
+        return all(np.array_equal(a, b) for a, b in zip(self._parts(), other._parts()))
 
     def __hash__(self) -> int:
         return hash(self.hash)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{len(getattr(self, name))} {name}" for name in PARTS)
+        sizes = ", ".join(f"{len(rows)} {name}" for name, rows in zip(PARTS, self._parts()))
         return f"Split({sizes}, rule {self.provenance.get('rule', 'unknown')!r}, hash {self.hash})"
-
-    def save(self, path: Path | str) -> None:
-        """Write the split to a `.json` or `.npz` file; the file appears whole or not at all."""
-        path = Path(path)
-        facts = {"kind": "oneof split", "hash": self.hash, "provenance": dict(self.provenance)}
-        parts = {name: getattr(self, name) for name in PARTS}
-        if path.suffix == ".json":
-            rows = {name: values.tolist() for name, values in parts.items()}
-            write_text(path, json.dumps({**facts, **rows}) + "\n")
-        elif path.suffix == ".npz":
-            write_with(path, lambda out: np.savez_compressed(out, facts=json.dumps(facts), **parts))
-        else:
-            raise DataError(f"cannot save a split as {path.name}: the name must end in .json or .npz.")
-
-    @classmethod
-    def load(cls, path: Path | str) -> Split:
-        """Read a split written by `save` and check it against its hash."""
-        path = Path(path)
-        if not path.is_file():
-            raise DataError(f"{path}: no such split file.")
-        try:
-            facts, parts = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
-            split = cls(**parts, provenance=facts["provenance"])
-            stored = facts["hash"]
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
-        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-            raise DataError(f"{path}: not a split file ({error}); write it with Split.save.") from None
-        if split.hash != stored:
-            raise DataError(
-                f"{path}: the rows have hash {split.hash}, the file says {stored}; it was changed."
-            )
-        return split
 
 
 def split_80_10_10(n: int, seed: int, labels: Any = None) -> Split:
@@ -121,19 +86,12 @@ def split_80_10_10(n: int, seed: int, labels: Any = None) -> Split:
     labels : array (n,), optional
         True labels; the parts are then stratified as far as the classes allow.
     """
-    _check(n, 3)
-    rng = _generator(seed)
-    groups = _groups(n, labels)
+    rng, groups = _start(n, 3, seed, labels)
     part = max(1, round(n / 10))
     held, stratified = _choose(np.arange(n), 2 * part, groups, rng)
     test, _ = _choose(held, part, groups, rng)
-    return _made(
-        "80/10/10",
-        {"seed": int(seed), "stratified": stratified},
-        train=np.setdiff1d(np.arange(n), held),
-        validation=np.setdiff1d(held, test),
-        test=test,
-    )
+    facts = {"rule": "80/10/10", "rows": n, "seed": int(seed), "stratified": stratified}
+    return Split(np.setdiff1d(np.arange(n), held), np.setdiff1d(held, test), test, facts)
 
 
 def hold_out(n: int, share: float, seed: int, labels: Any = None) -> Split:
@@ -150,39 +108,40 @@ def hold_out(n: int, share: float, seed: int, labels: Any = None) -> Split:
     labels : array (n,), optional
         True labels; the held-out rows are then stratified as far as the classes allow.
     """
-    _check(n, 2)
+    rng, groups = _start(n, 2, seed, labels)
     if not 0 < share < 1:
         raise DataError(
             f"share = {share!r}: give the held-out share as a number between 0 and 1, such as 0.1."
         )
-    rng = _generator(seed)
     size = min(n - 1, max(1, round(share * n)))
-    held, stratified = _choose(np.arange(n), size, _groups(n, labels), rng)
-    facts = {"share": float(share), "seed": int(seed), "stratified": stratified}
-    return _made("hold-out", facts, train=np.setdiff1d(np.arange(n), held), validation=held)
+    held, stratified = _choose(np.arange(n), size, groups, rng)
+    facts = {
+        "rule": "hold-out",
+        "rows": n,
+        "share": float(share),
+        "seed": int(seed),
+        "stratified": stratified,
+    }
+    return Split(np.setdiff1d(np.arange(n), held), held, provenance=facts)
 
 
-def k_fold(n: int, k: int, seed: int, labels: Any = None) -> list[Split]:
-    """k splits whose test parts are disjoint and cover all rows; validation is empty.
-
-    With labels every class is spread over the folds as evenly as its size allows; the sizes of the
-    folds differ by at most one row in any case.
-    """
-    _check(n, 2)
-    if not 2 <= k <= n:
-        raise DataError(f"k = {k!r}: give a number of folds between 2 and the number of rows, {n}.")
-    rng = _generator(seed)
-    groups = _groups(n, labels)
-    order = _by_group(np.arange(n), groups, rng)
-    fold = np.empty(n, dtype=np.int64)
-    fold[order] = np.arange(n) % k
-    facts = {"k": int(k), "seed": int(seed), "stratified": groups is not None}
-    return [
-        _made(
-            f"{k}-fold", {**facts, "fold": f}, train=np.flatnonzero(fold != f), test=np.flatnonzero(fold == f)
+def _start(n: int, least: int, seed: int, labels: Any) -> tuple[np.random.Generator, np.ndarray | None]:
+    """The generator of a split and the class of every row, where labels are given; both checked."""
+    if n < least:
+        raise DataError(f"n = {n!r}: this split needs at least {least} rows.")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(
+            f"seed = {seed!r}: give a whole number, 0 or larger, so that the split can be made again."
         )
-        for f in range(k)
-    ]
+    groups = None
+    if labels is not None:
+        values = np.asarray(labels)
+        if values.shape != (n,):
+            raise DataError(
+                f"labels have shape {values.shape}, but there are {n} rows; give one label per row."
+            )
+        groups = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return np.random.default_rng(int(seed)), groups
 
 
 def _choose(
@@ -194,47 +153,13 @@ def _choose(
         # the only row of a class stays: taken out, nothing would be left to learn the class from
         eligible = rows[members[groups[rows]] > 1]
         if len(eligible) >= size:
-            order = _by_group(eligible, groups, rng)
+            # class after class, classes and their rows in random order
+            order = rng.permutation(eligible)
+            order = order[np.argsort(rng.permutation(groups.max() + 1)[groups[order]], kind="stable")]
             # systematic sampling: equal steps through the classes from a random start
             steps = np.floor((np.arange(size) + rng.random()) * len(order) / size).astype(np.int64)
             return np.sort(order[np.minimum(steps, len(order) - 1)]), True
     return np.sort(rng.permutation(rows)[:size]), False
-
-
-def _by_group(rows: np.ndarray, groups: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-    """The rows in random order, class after class, the classes in random order as well."""
-    order = rng.permutation(rows)
-    if groups is None:
-        return order
-    rank = rng.permutation(groups.max() + 1)
-    return order[np.argsort(rank[groups[order]], kind="stable")]
-
-
-def _groups(n: int, labels: Any) -> np.ndarray | None:
-    if labels is None:
-        return None
-    values = np.asarray(labels)
-    if values.shape != (n,):
-        raise DataError(f"labels have shape {values.shape}, but there are {n} rows; give one label per row.")
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-def _generator(seed: int) -> np.random.Generator:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise DataError(
-            f"seed = {seed!r}: give a whole number, 0 or larger, so that the split can be made again."
-        )
-    return np.random.default_rng(int(seed))
-
-
-def _check(n: int, least: int) -> None:
-    if n < least:
-        raise DataError(f"n = {n!r}: this split needs at least {least} rows.")
-
-
-def _made(rule: str, facts: Mapping[str, Any], **parts: np.ndarray) -> Split:
-    rows = sum(len(values) for values in parts.values())
-    return Split(**parts, provenance={"rule": rule, "rows": rows, **facts})
 
 
 def _checked_rows(given: Iterable[int], name: str) -> np.ndarray:
@@ -248,13 +173,3 @@ def _checked_rows(given: Iterable[int], name: str) -> np.ndarray:
     rows = np.sort(rows.astype(np.int64))
     rows.setflags(write=False)
     return rows
-
-
-def _read_json(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return content, {name: np.asarray(content[name], dtype=np.int64) for name in PARTS}
-
-
-def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    with np.load(path, allow_pickle=False) as stored:
-        return json.loads(str(stored["facts"])), {name: stored[name] for name in PARTS}

@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--reuse", nargs="+", type=Path, default=[])
     parser.add_argument("--retry-failed", action="store_true")
+    parser.add_argument("--minutes", type=float)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--speed", default="auto", choices=("auto", "eager", "graph", "compiled"))
@@ -51,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         reuse=options.reuse,
         retry_failed=options.retry_failed,
         strict=bool(options.data),
+        minutes=options.minutes,
     )
     for record in outcome.failed:
         print(f"failed: {record['error']}", file=sys.stderr)

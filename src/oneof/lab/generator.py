@@ -26,15 +26,15 @@ from oneof.datasets.ready_made import Beliefs, ready_made_q
 from oneof.datasets.registry import DataSet, data_folder
 from oneof.datasets.scaling import Scaling
 from oneof.methods.baselines import Oracle
-from oneof.nets import Net, evaluation_mode, mlp
+from oneof.nets import Net, mlp
 from oneof.tables.errors import DataError
 from oneof.tables.files import replacing, write_text, write_with
 from oneof.training import Recipe, train
+from oneof.training.predict import in_batches
+from oneof.views import RowItself
 
 if TYPE_CHECKING:
     from oneof.training.progress import Progress
-
-_EVALUATION_BATCH = 2048
 
 
 @dataclass(frozen=True)
@@ -100,28 +100,17 @@ def _table_mlp(data: DataSet) -> Net:
 # Optimiser, learning rate and weight decay are those of VALEN's scripts for CIFAR-10. Weight decay keeps the
 # network from being sure of everything: without it q is more peaked and the sets are smaller
 # (results/candidates has the figures).
-_MLP = Generator(
-    "mlp",
-    _image_mlp,
-    Recipe(epochs=20, batch_size=256, optimiser="sgd", lr=0.05, weight_decay=1e-3, schedule="cosine"),
-)
+_SGD: dict[str, Any] = {"batch_size": 256, "optimiser": "sgd"}
+_MLP = Generator("mlp", _image_mlp, Recipe(epochs=20, lr=0.05, weight_decay=1e-3, schedule="cosine", **_SGD))
 _CONV = Generator(
-    "conv",
-    _image_conv,
-    Recipe(epochs=30, batch_size=256, optimiser="sgd", lr=0.1, weight_decay=5e-4, schedule="one-cycle"),
+    "conv", _image_conv, Recipe(epochs=30, lr=0.1, weight_decay=5e-4, schedule="one-cycle", **_SGD)
 )
 _TABLE = Generator(
     "mlp", _table_mlp, Recipe(epochs=60, batch_size=128, optimiser="adam", lr=2e-3, schedule="one-cycle")
 )
 
-GENERATORS: dict[str, Generator] = {
-    "mnist": _MLP,
-    "fmnist": _MLP,
-    "kmnist": _MLP,
-    "cifar10": _CONV,
-    "cifar100": _CONV,
-    "tiny-imagenet": _CONV,
-}
+GENERATORS = dict.fromkeys(("mnist", "fmnist", "kmnist"), _MLP)
+GENERATORS |= dict.fromkeys(("cifar10", "cifar100", "tiny-imagenet"), _CONV)
 """The generator of each image data set; tables all have the same."""
 
 
@@ -155,23 +144,16 @@ def beliefs(
             )
         return stored
     generator = GENERATORS.get(data.name, _TABLE)
-    if epochs is not None:
-        generator = replace(generator, recipe=replace(generator.recipe, epochs=epochs))
-    generator = replace(generator, recipe=replace(generator.recipe, device=device))
+    changes: dict[str, Any] = {"device": device} | ({} if epochs is None else {"epochs": epochs})
+    generator = replace(generator, recipe=replace(generator.recipe, **changes))
     return _train_and_store(data, generator, folder / "candidates", progress)
 
 
 def _train_and_store(data: DataSet, generator: Generator, inside: Path, progress: Progress | None) -> Beliefs:
     candidates = Candidates.from_labels(data.y_train, classes=range(len(data.classes)))
-    trained = train(
-        Oracle(),
-        lambda: generator.build(data),
-        _as_rows(data.x_train),
-        candidates,
-        recipe=generator.recipe,
-        progress=progress,
-        title=f"generator of {data.name}",
-    )
+    title, rows = f"generator of {data.name}", _as_rows(data.x_train)
+    options: dict[str, Any] = {"recipe": generator.recipe, "progress": progress, "title": title}
+    trained = train(Oracle(), lambda: generator.build(data), rows, candidates, **options)
     net = trained.state.net
     logits = _logits(net, data.x_train)
     facts: dict[str, Any] = {
@@ -206,12 +188,10 @@ def _as_rows(x: np.ndarray) -> Tensor:
     return torch.as_tensor(x if x.dtype == np.uint8 else x.astype(np.float32))
 
 
-@torch.no_grad()
 def _logits(net: Net, x: np.ndarray) -> np.ndarray:
     device = next(net.parameters()).device
-    with evaluation_mode(net):
-        parts = [net(part.to(device)).cpu() for part in _as_rows(x).split(_EVALUATION_BATCH)]
-    return torch.cat(parts).double().numpy()
+    found = in_batches(net, _as_rows(x), views=RowItself(), modules=[net], device=device, size=2048)
+    return found.double().cpu().numpy()
 
 
 def _digest(labels: np.ndarray) -> str:

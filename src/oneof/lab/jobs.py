@@ -15,14 +15,10 @@ from oneof.lab import LAB_VERSION
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One training.
+    """One training, by its JSON-like and complete configuration: `data` (name, candidates, hash), `split`,
+    `scaling`, `net`, `method` (all hyper-parameters), `recipe`, `information`, `epoch_by`, `curves`.
 
-    Parameters
-    ----------
-    config : mapping
-        JSON-like, complete: `data` (name, candidates, hash), `split`, `scaling`, `net`, `method` (all
-        hyper-parameters), `recipe`, `information`, `epoch_by`, `curves`. Which protocol asked for the
-        job is not part of it: the same training in two protocols is the same job.
+    Which protocol asked for it is not part of it: the same training in two protocols is the same job.
     """
 
     config: Mapping[str, Any]
@@ -36,11 +32,6 @@ class Job:
         """Sixteen digits from the configuration and the code version."""
         text = json.dumps([dict(self.config), LAB_VERSION, oneof.__version__], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @property
-    def title(self) -> str:
-        c = self.config
-        return f"{c['method']['name']}  {c['data']['name']}  {c['net']['name']}  split {c['split']['seed']}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Job) and self.hash == other.hash

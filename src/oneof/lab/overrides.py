@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -10,7 +9,7 @@ from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
 from oneof.lab.errors import LabError
-from oneof.lab.protocol import Entry, Protocol
+from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS
 from oneof.lab.search import Criterion, Search
 from oneof.methods import list_methods, make_method
@@ -33,6 +32,9 @@ def override(
 ) -> Protocol:
     """The protocol with some of its values replaced."""
     changes: dict[str, Any] = {}
+    for name, number in (("splits", splits), ("epochs", epochs), ("configurations", configurations)):
+        if number is not None and number < 1:
+            raise LabError(f"--{name} {number}: give a number of at least 1.")
     if methods:
         changes["entries"] = _chosen(protocol, methods)
     if data:
@@ -43,19 +45,17 @@ def override(
             raise LabError(f"there is no net {unknown[0]!r}; there are {', '.join(NETS)}.")
         changes["nets"] = tuple(nets)
     if splits is not None:
-        first = protocol.seeds[0]
-        changes["seeds"] = tuple(range(first, first + _positive("splits", splits)))
+        changes["seeds"] = tuple(range(protocol.seeds[0], protocol.seeds[0] + splits))
     if epochs is not None:
-        changes["recipe"] = {**protocol.recipe, "epochs": _positive("epochs", epochs)}
+        changes["recipe"] = {**protocol.recipe, "epochs": epochs}
     if configurations is not None:
-        number = _positive("configurations", configurations)
-        if number > 1 and protocol.search is not None and protocol.search.grids:
+        if configurations > 1 and protocol.search is not None and protocol.search.grids:
             raise LabError(
-                f"--configurations {number}: {protocol.name} tries a declared grid, not a number of draws;\n"
-                "  --configurations 1 leaves the search out, --set METHOD.NAME=VALUE fixes one value."
+                f"--configurations {configurations}: {protocol.name} tries a declared grid, not a number of "
+                "draws;\n  --configurations 1 leaves the search out, --set METHOD.NAME=VALUE fixes one value."
             )
-        search = protocol.search or Search()
-        changes["search"] = None if number == 1 else replace(search, configurations=number)
+        search = replace(protocol.search or Search(), configurations=configurations)
+        changes["search"] = None if configurations == 1 else search
     if select_by is not None:
         changes["criterion"] = select_by
     if curves is not None:
@@ -66,15 +66,15 @@ def override(
     return made
 
 
-def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Entry, ...]:
+def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
     """Entries by label or method; others are added as they are, parents of tuned entries are kept."""
-    found: dict[str, Entry] = {}
+    found: dict[str, Row] = {}
     for name in methods:
         matching = [e for e in protocol.entries if name in (e.label, e.method)]
         if not matching:
             if name not in {info.name for info in list_methods()}:
                 make_method(name)  # its error lists the methods there are
-            matching = [Entry(name, name)]
+            matching = [Row(name, name)]
         found |= {e.label: e for e in matching}
     for entry in list(found.values()):
         if entry.tuned_as and entry.tuned_as not in found:
@@ -116,26 +116,14 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
     if not entries:
         raise LabError(f"--set {setting}: {protocol.name} has no method {owner!r}.")
     make_method(entries[0].method, {name: value})
-    protocol = _without_grid(protocol, {e.method for e in entries}, name)
-    return replace(
-        protocol,
-        entries=tuple(
-            dataclasses.replace(e, params={**e.params, name: value}) if e in entries else e
-            for e in protocol.entries
-        ),
-    )
-
-
-def _without_grid(protocol: Protocol, methods: set[str], name: str) -> Protocol:
-    """A value that is given is not searched."""
     search = protocol.search
-    if search is None or not search.grids:
-        return protocol
-    grids = {
-        method: {k: v for k, v in grid.items() if method not in methods or k != name}
-        for method, grid in search.grids.items()
-    }
-    return replace(protocol, search=replace(search, grids=grids))
+    if search is not None and search.grids:  # a value that is given is not searched
+        grids = {method: dict(grid) for method, grid in search.grids.items()}
+        for e in entries:
+            grids.get(e.method, {}).pop(name, None)
+        protocol = replace(protocol, search=replace(search, grids=grids))
+    given = {e.label: replace(e, params={**e.params, name: value}) for e in entries}
+    return replace(protocol, entries=tuple(given.get(e.label, e) for e in protocol.entries))
 
 
 def _spelled(data: str) -> str:
@@ -148,9 +136,3 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return {"None": None, "True": True, "False": False}.get(text, text)
-
-
-def _positive(name: str, value: int) -> int:
-    if value < 1:
-        raise LabError(f"--{name} {value}: give a number of at least 1.")
-    return value

@@ -12,7 +12,7 @@ from oneof.datasets import DataError, MissingDataError
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
 from oneof.lab.prepared import Prepared, prepare
-from oneof.lab.protocol import Entry, Protocol
+from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import net_for, views_for
 from oneof.lab.records import Record, Records
 from oneof.lab.search import configurations, winner
@@ -26,7 +26,7 @@ class Cell:
 
     data: str
     net: str
-    entry: Entry
+    entry: Row
     configurations: list[dict[str, Any]]
     search: list[list[Job]]
     """Per configuration the trainings on the search splits; empty where nothing is searched."""
@@ -42,12 +42,9 @@ class Cell:
         return self.data, self.net, self.entry.label
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "data": self.data,
-            "net": self.net,
-            "label": self.entry.label,
-            "method": self.entry.method,
-            "reported": self.entry.reported,
+        row = self.entry
+        return {"data": self.data, "net": self.net, "label": row.label, "method": row.method} | {
+            "reported": row.reported,
             "configurations": self.configurations,
             "search": [[job.hash for job in jobs] for jobs in self.search],
             "chosen": self.chosen,
@@ -89,7 +86,7 @@ class Plan:
                 self.cells += made.values()
         self.handed_out: set[str] = set()
 
-    def _cell(self, data: str, net: str, entry: Entry, parent: Cell | None) -> Cell:
+    def _cell(self, data: str, net: str, entry: Row, parent: Cell | None) -> Cell:
         p = self.protocol
         default = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
         if parent is not None:
@@ -107,7 +104,7 @@ class Plan:
         return Cell(data, net, entry, tried, jobs)
 
     def _job(
-        self, data: str, net: str, entry: Entry, values: Mapping[str, Any], seed: int, searching: bool
+        self, data: str, net: str, entry: Row, values: Mapping[str, Any], seed: int, searching: bool
     ) -> Job:
         p, prepared = self.protocol, self.data[data]
         images = prepared.pixels is not None
@@ -123,11 +120,7 @@ class Plan:
         return Job(
             on_images
             | {
-                "data": {
-                    "name": data,
-                    "candidates": prepared.rule,
-                    "hash": prepared.hash,
-                },
+                "data": {"name": data, "candidates": prepared.rule, "hash": prepared.hash},
                 "split": {"rule": "90/10, official test" if images else "80/10/10", "seed": seed},
                 "scaling": "pixels" if images else values["scaling"],
                 "net": net_for(net, data),

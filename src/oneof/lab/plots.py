@@ -14,13 +14,13 @@ import numpy as np
 
 from oneof.lab.errors import LabError
 from oneof.lab.paper import published
-from oneof.lab.statistics import CriticalDifference, critical_difference
 from oneof.lab.summary import CellResult, Result
 from oneof.lab.tables import method_title, title
 from oneof.tables.files import write_with
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
+QUIET = {"color": "#b5b5b5", "linestyle": "-", "linewidth": 0.8, "zorder": 1}
 WIDTH = 7.2
 DPI = 170
 STYLE = {
@@ -38,11 +38,15 @@ STYLE = {
 }
 
 
-def _pyplot() -> Any:
+def require_matplotlib() -> Any:
+    """Its pyplot; fails early, before minutes of work, where figures cannot be drawn."""
     try:
         import matplotlib
     except ImportError:
-        raise LabError("figures need matplotlib: pip install 'oneof[report]'") from None
+        raise LabError(
+            "figures need matplotlib: pip install 'oneof[report]', or leave them out (--no-figures; "
+            "of `oneof theory`: --no-plots)."
+        ) from None
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -50,19 +54,15 @@ def _pyplot() -> Any:
 
 
 @contextmanager
-def _panels(n: int, height: float = 2.4, **options: Any) -> Iterator[tuple[Any, Sequence[Any]]]:
+def panels(n: int, height: float = 2.4, width: float = WIDTH, **options: Any) -> Iterator[tuple[Any, Any]]:
     """A figure with n panels side by side, at most four in a row."""
-    plt = _pyplot()
+    plt = require_matplotlib()
     columns = min(n, 4 if n % 4 == 0 else 3)
     rows = -(-n // columns)
+    size = max(4.8, width * columns / 3), height * rows
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
-            rows,
-            columns,
-            figsize=(max(4.8, WIDTH * columns / 3), height * rows),
-            squeeze=False,
-            layout="constrained",
-            **options,
+            rows, columns, figsize=size, squeeze=False, layout="constrained", **options
         )
         for axis in axes.flat[n:]:
             axis.set_visible(False)
@@ -70,6 +70,18 @@ def _panels(n: int, height: float = 2.4, **options: Any) -> Iterator[tuple[Any, 
             yield figure, list(axes.flat[:n])
         finally:
             plt.close(figure)
+
+
+def save(figure: Any, path: Path) -> Path:
+    """PNG for screens and PDF for print, without a date, so that the same records give the same file."""
+    pdf, png = {"CreationDate": None, "Producer": None, "Creator": None}, {"Software": None}
+    for kind, metadata in (("pdf", pdf), ("png", png)):
+
+        def write(out: Any, kind: str = kind, metadata: dict[str, Any] = metadata) -> None:
+            figure.savefig(out, format=kind, bbox_inches="tight", metadata=metadata)
+
+        write_with(path.with_suffix(f".{kind}"), write)
+    return path
 
 
 def style(i: int, strong: bool = False) -> dict[str, Any]:
@@ -82,9 +94,6 @@ def style(i: int, strong: bool = False) -> dict[str, Any]:
     }
 
 
-QUIET = {"color": "#b5b5b5", "linestyle": "-", "linewidth": 0.8, "zorder": 1}
-
-
 def prominent(result: Result, net: str, data: Sequence[str]) -> list[str]:
     """The rows worth a colour: the reference, PRODEN, the oracle and the three best others."""
     scores = {n: [c.mean for d in data if (c := result.cell(net, d, n))] for n in result.labels}
@@ -94,24 +103,10 @@ def prominent(result: Result, net: str, data: Sequence[str]) -> list[str]:
     return fixed + others[:3]
 
 
-def save(figure: Any, path: Path) -> Path:
-    """PNG for screens and PDF for print, without a date, so that the same records give the same file."""
-    write_with(
-        path.with_suffix(".pdf"),
-        lambda out: figure.savefig(out, format="pdf", bbox_inches="tight", metadata=_NO_DATE),
-    )
-    write_with(
-        path, lambda out: figure.savefig(out, format="png", bbox_inches="tight", metadata={"Software": None})
-    )
-    return path
-
-
-_NO_DATE = {"CreationDate": None, "Producer": None, "Creator": None}
-
-
-def mean_curve(cell: CellResult, name: str) -> np.ndarray | None:
+def mean_curve(cell: CellResult | None, name: str) -> np.ndarray | None:
     """Mean of an epoch's number over the splits that kept it; a stopped training keeps its last value."""
-    found = [r["result"]["curves"][name] for r in cell.records if r["result"].get("curves", {}).get(name)]
+    records = cell.records if cell is not None else []
+    found = [r["result"]["curves"][name] for r in records if r["result"].get("curves", {}).get(name)]
     if not found:
         return None
     length = max(map(len, found))
@@ -119,13 +114,43 @@ def mean_curve(cell: CellResult, name: str) -> np.ndarray | None:
 
 
 def _with_curves(result: Result, net: str) -> list[str]:
-    return [
-        data
-        for data in result.data
-        if any(
-            (c := result.cell(net, data, n)) and mean_curve(c, "selection") is not None for n in result.labels
-        )
-    ]
+    def kept(data: str) -> bool:
+        cells = (result.cell(net, data, label) for label in result.labels)
+        return any(mean_curve(cell, "selection") is not None for cell in cells)
+
+    return [data for data in result.data if kept(data)]
+
+
+Draw = Callable[[Any, str], None]
+
+
+def _by_data(
+    path: Path,
+    data: Sequence[str],
+    height: float,
+    draw: Draw,
+    x: str,
+    y: str = "",
+    legend: bool = False,
+    **options: Any,
+) -> Path | None:
+    """One panel per data set, drawn by `draw(axis, data set)`; none where there is nothing to show."""
+    if not data:
+        return None
+    with panels(len(data), height, **options) as (figure, axes):
+        for axis, d in zip(axes, data):
+            draw(axis, d)
+            axis.set_title(title(d), fontsize=9)
+            axis.set_xlabel(x)
+        axes[0].set_ylabel(y)
+        if legend:
+            handles: dict[str, Any] = {}
+            for axis in axes:
+                for handle, text in zip(*axis.get_legend_handles_labels()):
+                    handles.setdefault(text, handle)
+            places = {"loc": "outside lower center", "ncols": 4 if len(axes) > 1 else 3, "fontsize": 8}
+            figure.legend(handles.values(), handles.keys(), **places)
+        return save(figure, path)
 
 
 # ---- the figures --------------------------------------------------------------------------------
@@ -135,141 +160,109 @@ def accuracies(result: Result, net: str, path: Path) -> Path | None:
     """Mean accuracy of every row with a 95 % interval of the mean, and the published number."""
     from scipy.stats import t
 
-    data = [d for d in result.data if any(result.cell(net, d, n) for n in result.labels)]
-    if not data:
-        return None
-    labels = list(reversed(result.labels))
-    with _panels(len(data), 0.75 + 0.22 * len(labels), sharey=True) as (figure, axes):
-        for axis, d in zip(axes, data):
-            for i, label in enumerate(labels):
-                number, cell = published(result.protocol.paper_table, label, d), result.cell(net, d, label)
-                if number is not None:
-                    axis.plot(number[0], i, "o", mfc="white", mec="#666666", ms=5, zorder=2)
-                if cell is None:
-                    continue
+    labels, table = list(reversed(result.labels)), result.protocol.paper_table
+    data = result.data_with(net)
+    compared = any(published(table, n, d) for n in labels for d in data)
+    ours, theirs = {"color": COLOURS[0], "ms": 4.5}, {"mfc": "white", "mec": "#666666", "ms": 5}
+
+    def draw(axis: Any, d: str) -> None:
+        for i, label in enumerate(labels):
+            number, cell = published(table, label, d), result.cell(net, d, label)
+            if number is not None:
+                axis.plot(number[0], i, "o", **theirs, zorder=2)
+            if cell is not None:
                 n = len(cell.records)
                 half = t.ppf(0.975, n - 1) * cell.std / np.sqrt(n) if n > 1 else 0.0
-                colour = COLOURS[1] if label == result.protocol.reference else COLOURS[0]
-                axis.errorbar(cell.mean, i, xerr=half, fmt="o", color=colour, ms=4.5, capsize=2, zorder=3)
-            axis.set_title(title(d), fontsize=9)
-            axis.set_yticks(range(len(labels)), [method_title(n) for n in labels])
-            axis.set_ylim(-0.6, len(labels) - 0.4)  # room for the outermost marks, however few rows there are
-            axis.set_xlabel("test accuracy in %")
-            axis.grid(axis="y", visible=False)
-        if any(published(result.protocol.paper_table, n, d) for n in labels for d in data):
-            axes[0].plot([], [], "o", color=COLOURS[0], ms=4.5, label="ours, 95 % interval of the mean")
-            axes[0].plot([], [], "o", mfc="white", mec="#666666", ms=5, label="published")
-            figure.legend(loc="outside lower center", ncols=2, fontsize=8)
-        return save(figure, path)
+                looks = ours | {"color": COLOURS[1]} if label == result.protocol.reference else ours
+                axis.errorbar(cell.mean, i, xerr=half, fmt="o", capsize=2, zorder=3, **looks)
+        axis.set_yticks(range(len(labels)), [method_title(n) for n in labels])
+        axis.set_ylim(-0.6, len(labels) - 0.4)  # room for the outermost marks, however few rows there are
+        axis.grid(axis="y", visible=False)
+        if compared:
+            axis.plot([], [], "o", **ours, label="ours, 95 % interval of the mean")
+            axis.plot([], [], "o", **theirs, label="published")
+
+    height = 0.75 + 0.22 * len(labels)
+    return _by_data(path, data, height, draw, "test accuracy in %", legend=compared, sharey=True)
 
 
 def learning_curves(result: Result, net: str, path: Path) -> Path | None:
     """Test accuracy per epoch, mean over the splits whose epoch log was kept."""
     data = _with_curves(result, net)
-    if not data:
-        return None
     shown = prominent(result, net, data)
-    with _panels(len(data), 3.2 if len(data) == 1 else 2.6) as (figure, axes):
-        for axis, d in zip(axes, data):
-            for label in result.labels:
-                cell = result.cell(net, d, label)
-                curve = None if cell is None else mean_curve(cell, "test")
-                if curve is None:
-                    continue
+
+    def draw(axis: Any, d: str) -> None:
+        for label in result.labels:
+            curve = mean_curve(result.cell(net, d, label), "test")
+            if curve is not None:
                 strong = label == result.protocol.reference
                 looks = style(shown.index(label), strong) if label in shown else QUIET
                 name = method_title(label) if label in shown else "other methods"
                 axis.plot(np.arange(1, len(curve) + 1), 100 * curve, label=name, **looks)
-            axis.set_title(title(d), fontsize=9)
-            axis.set_xlabel("epoch")
-            low = np.nanmin([line.get_ydata()[len(line.get_ydata()) // 10 :].min() for line in axis.lines])
-            axis.set_ylim(bottom=max(0.0, low - 2))  # the first steps would flatten everything else
-        axes[0].set_ylabel("test accuracy in %")
-        _legend_outside(figure, axes)
-        return save(figure, path)
+        low = np.nanmin([line.get_ydata()[len(line.get_ydata()) // 10 :].min() for line in axis.lines])
+        axis.set_ylim(bottom=max(0.0, low - 2))  # the first steps would flatten everything else
+
+    height = 3.2 if len(data) == 1 else 2.6
+    return _by_data(path, data, height, draw, "epoch", "test accuracy in %", legend=True)
 
 
 def sensitivity(result: Result, net: str, path: Path) -> Path | None:
     """Accuracy against the value in the rows' names (alpha)."""
-    data = [d for d in result.data if any(result.cell(net, d, n) for n in result.labels)]
-    if not data:
-        return None
-    with _panels(len(data), 2.3) as (figure, axes):
-        for axis, d in zip(axes, data):
-            points = [
-                (float(n.split()[-1]), c.mean, c.std / np.sqrt(len(c.records)))
-                for n in result.labels
-                if (c := result.cell(net, d, n)) is not None
-            ]
-            x, y, error = map(np.array, zip(*points))
-            axis.fill_between(x, y - error, y + error, color=COLOURS[0], alpha=0.2, linewidth=0)
-            axis.plot(x, y, "o-", color=COLOURS[0], ms=4)
-            best = int(y.argmax())
-            axis.plot(x[best], y[best], "D", color=COLOURS[1], ms=6, zorder=4)
-            axis.annotate(f"{x[best]:g}", (x[best], y[best]), (0, 7), textcoords="offset points", ha="center")
-            axis.margins(y=0.25)
-            axis.set_title(title(d), fontsize=9)
-            axis.set_xlabel("alpha")
-        axes[0].set_ylabel("test accuracy in %")
-        return save(figure, path)
+
+    def draw(axis: Any, d: str) -> None:
+        cells = {float(n.split()[-1]): c for n in result.labels if (c := result.cell(net, d, n)) is not None}
+        x, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
+        error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
+        axis.fill_between(x, y - error, y + error, color=COLOURS[0], alpha=0.2, linewidth=0)
+        axis.plot(x, y, "o-", color=COLOURS[0], ms=4)
+        best = int(y.argmax())
+        axis.plot(x[best], y[best], "D", color=COLOURS[1], ms=6, zorder=4)
+        axis.annotate(f"{x[best]:g}", (x[best], y[best]), (0, 7), textcoords="offset points", ha="center")
+        axis.margins(y=0.25)
+
+    return _by_data(path, result.data_with(net), 2.3, draw, "alpha", "test accuracy in %")
 
 
-Line = tuple[str, str, str]
+def epoch_log(label: str, scale: float, *lines: tuple[str, str, str]) -> Callable[..., Path | None]:
+    """A figure of the epoch log; each line is (row, column of the log, text)."""
 
-
-def _log_lines(
-    result: Result, net: str, path: Path, lines: Sequence[Line], label: str, scale: float = 1.0
-) -> Path | None:
-    """One panel per data set; each line is (row, column of the epoch log, text)."""
-    data = _with_curves(result, net)
-    if not data:
-        return None
-    with _panels(len(data), 2.4) as (figure, axes):
-        for axis, d in zip(axes, data):
+    def figure(result: Result, net: str, path: Path) -> Path | None:
+        def draw(axis: Any, d: str) -> None:
             for i, (row, column, text) in enumerate(lines):
-                cell = result.cell(net, d, row)
-                curve = None if cell is None else mean_curve(cell, column)
+                curve = mean_curve(result.cell(net, d, row), column)
                 if curve is not None:
                     axis.plot(np.arange(1, len(curve) + 1), scale * curve, label=text, **style(i))
-            axis.set_title(title(d), fontsize=9)
-            axis.set_xlabel("epoch")
-        axes[0].set_ylabel(label)
-        _legend_outside(figure, axes)
-        return save(figure, path)
+
+        return _by_data(path, _with_curves(result, net), 2.4, draw, "epoch", label, legend=True)
+
+    return figure
 
 
-def consistency(result: Result, net: str, path: Path) -> Path | None:
-    """Share of training rows whose pseudo-label is the true label."""
-    lines = (
-        ("rplg", "q_accuracy", "RPLG: q, the target"),
-        ("rplg", "mu_accuracy", "RPLG: mu, own opinion"),
-        ("rplg", "v_accuracy", "RPLG: v, from the branches"),
-        ("rplg-nm", "q_accuracy", "RPLG-NM: q"),
-        ("proden", "target_accuracy", "PRODEN"),
-    )
-    return _log_lines(result, net, path, lines, "right pseudo-labels in %", 100)
-
-
-def change(result: Result, net: str, path: Path) -> Path | None:
-    """How much the targets move from epoch to epoch."""
-    lines = (("rplg", "q_change", "RPLG"), ("rplg-nm", "q_change", "RPLG-NM"))
-    return _log_lines(result, net, path, lines, "mean L1 change of q per epoch")
-
-
-def weights(result: Result, net: str, path: Path) -> Path | None:
-    """Entropy of w, and its mass on the branch that excludes the true label."""
-    lines = (
-        ("rplg", "w_entropy", "RPLG: entropy of w (nat)"),
-        ("rplg", "w_on_truth", "RPLG: w on the true label's branch"),
-        ("rplg-nm", "w_entropy", "RPLG-NM: entropy"),
-        ("rplg-nm", "w_on_truth", "RPLG-NM: on the true label's branch"),
-    )
-    return _log_lines(result, net, path, lines, "mean over training rows")
+consistency = epoch_log(
+    "right pseudo-labels in %",
+    100,
+    ("rplg", "q_accuracy", "RPLG: q, the target"),
+    ("rplg", "mu_accuracy", "RPLG: mu, own opinion"),
+    ("rplg", "v_accuracy", "RPLG: v, from the branches"),
+    ("rplg-nm", "q_accuracy", "RPLG-NM: q"),
+    ("proden", "target_accuracy", "PRODEN"),
+)
+change = epoch_log(
+    "mean L1 change of q per epoch", 1, ("rplg", "q_change", "RPLG"), ("rplg-nm", "q_change", "RPLG-NM")
+)
+weights = epoch_log(
+    "mean over training rows",
+    1,
+    ("rplg", "w_entropy", "RPLG: entropy of w (nat)"),
+    ("rplg", "w_on_truth", "RPLG: w on the true label's branch"),
+    ("rplg-nm", "w_entropy", "RPLG-NM: entropy"),
+    ("rplg-nm", "w_on_truth", "RPLG-NM: on the true label's branch"),
+)
 
 
 def set_sizes(facts: dict[str, Any], path: Path) -> Path:
     """Share of rows by size of the candidate set, from the facts of every data set."""
-    with _panels(len(facts), 1.9) as (figure, axes):
+    with panels(len(facts), 1.9) as (figure, axes):
         for axis, (name, known) in zip(axes, facts.items()):
             sizes = {int(size): n / known["rows"] for size, n in known["sizes"].items()}
             axis.bar(list(sizes), [100 * share for share in sizes.values()], color=COLOURS[0], width=0.8)
@@ -283,13 +276,13 @@ def set_sizes(facts: dict[str, Any], path: Path) -> Path:
 
 def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
     """Mean ranks over data sets with Nemenyi's critical difference (Demšar 2006)."""
-    found = ranking(result, net)
+    found = result.ranking(net)
     if found is None:
         return None
     order = sorted(found.ranks, key=lambda name: found.ranks[name])
     k = len(order)
     half = -(-k // 2)
-    with _panels(1, 0.9 + 0.2 * half) as (figure, (axis,)):
+    with panels(1, 0.9 + 0.2 * half) as (figure, (axis,)):
         figure.set_figwidth(WIDTH)
         axis.set_xlim(k + 0.3, 0.7)
         axis.set_ylim(-half - 0.6, 1.6)
@@ -311,24 +304,6 @@ def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
         axis.plot([1, 1 + width], [1.1, 1.1], color=COLOURS[0], linewidth=3, solid_capstyle="butt")
         axis.text(1 + width / 2, 1.25, f"critical difference {found.difference:.2f}", ha="center", fontsize=8)
         return save(figure, path)
-
-
-def ranking(result: Result, net: str) -> CriticalDifference | None:
-    """Ranks of the mean accuracies over the data sets of a net."""
-    scores = {
-        n: {d: c.mean for d in result.data if (c := result.cell(net, d, n)) is not None}
-        for n in result.ranked()
-    }
-    return critical_difference({name: found for name, found in scores.items() if found})
-
-
-def _legend_outside(figure: Any, axes: Sequence[Any]) -> None:
-    handles: dict[str, Any] = {}
-    for axis in axes:
-        for handle, text in zip(*axis.get_legend_handles_labels()):
-            handles.setdefault(text, handle)
-    columns = 4 if len(axes) > 1 else 3
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=8)
 
 
 PLOTS: dict[str, tuple[Callable[[Result, str, Path], Path | None], str]] = {

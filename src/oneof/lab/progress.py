@@ -1,12 +1,17 @@
-"""How far the lab is: a bar in a terminal, a line now and then elsewhere."""
+"""How far the lab is and how long it will take: a bar in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
+import heapq
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+import numpy as np
+
+from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.records import Record
 
@@ -18,47 +23,81 @@ def group(config: dict[str, Any]) -> tuple[str, str, str]:
     return config["data"]["name"], config["net"]["name"], config["method"]["name"]
 
 
-class TimeLeft:
-    """Mean seconds of finished jobs by group; groups without any take the mean of the others."""
+class JobTimes:
+    """Mean seconds of finished jobs of the same data set, net and method; else of the method, else of all."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.seconds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-        for job in plan.known():
-            record = plan.records.get(job.hash)
-            if record is not None:
-                self.add(record)
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.seconds: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        for record in records:
+            self.add(record)
 
     def add(self, record: Record) -> None:
         if record["status"] == "ok":
-            self.seconds[group(record["config"])].append(record["seconds"])
+            key = group(record["config"])
+            for kind in (key, key[2:], ()):
+                self.seconds[kind].append(record["seconds"])
 
-    def estimate(self, slots: int) -> float | None:
+    def expected(self, key: tuple[str, str, str]) -> float | None:
+        """None: nothing like it was ever run."""
+        found = next((self.seconds[kind] for kind in (key, key[2:], ()) if kind in self.seconds), None)
+        return None if found is None else float(np.mean(found))
+
+    def left(self, plan: Plan, slots: int) -> float | None:
+        """Of the whole protocol; reported jobs are counted before they are known."""
         if not self.seconds:
             return None
-        mean = {key: sum(values) / len(values) for key, values in self.seconds.items()}
-        overall = sum(mean.values()) / len(mean)
         left = 0.0
-        for cell in self.plan.cells:
+        for cell in plan.cells:
             jobs = [job for jobs in cell.search for job in jobs] + cell.report
-            missing = sum(self.plan.records.get(job.hash) is None for job in jobs)
+            missing = sum(plan.records.get(job.hash) is None for job in jobs)
             if not cell.report and cell.entry.reported and not cell.dead:
-                missing += len(self.plan.protocol.seeds)
-            left += missing * mean.get((cell.data, cell.net, cell.entry.method), overall)
+                missing += len(plan.protocol.seeds)
+            left += missing * (self.expected((cell.data, cell.net, cell.entry.method)) or 0.0)
         return left / max(1, slots)
+
+
+class Deadline:
+    """Starts no job that is expected to end after so many minutes; without minutes it starts them all."""
+
+    def __init__(self, minutes: float | None, times: JobTimes) -> None:
+        self.times = times
+        self.until = None if minutes is None else time.time() + 60 * minutes
+
+    @property
+    def seconds(self) -> float:
+        return float("inf") if self.until is None else self.until - time.time()
+
+    def allows(self, job: Job, begun: bool) -> bool:
+        """A job that was begun before continues; one of a kind that was never run is tried."""
+        expected = self.times.expected(group(dict(job.config)))
+        return self.seconds > 0 and (begun or (expected or 0.0) <= self.seconds)
+
+    def announce(self, jobs: Sequence[Job], slots: int) -> list[str]:
+        """How many jobs wait, what each is expected to take, and how many of them end in time."""
+        free, waiting, fit = [0.0] * slots, Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+        for job in jobs:
+            key = group(dict(job.config))
+            end = free[0] + (self.times.expected(key) or 0.0)
+            waiting[key] += 1
+            if end <= self.seconds:
+                fit[key] += 1
+                heapq.heapreplace(free, end)
+        lines = [f"{len(jobs)} jobs can start, {slots} at a time; {fit.total()} are expected to end in time"]
+        for key, n in waiting.items():
+            expected = self.times.expected(key)
+            takes = "of unknown length" if expected is None else f"about {clock(expected)} each"
+            lines.append(f"  {'  '.join(key)}: {n} jobs, {takes}, {fit[key]} in time")
+        return lines
 
 
 class LabProgress:
     """Jobs done, running and failed, and the time left."""
 
-    def __init__(self, plan: Plan, slots: int, stream: TextIO | None = None) -> None:
-        self.plan, self.slots = plan, slots
+    def __init__(self, plan: Plan, slots: int, times: JobTimes, stream: TextIO | None = None) -> None:
+        self.plan, self.slots, self.times = plan, slots, times
         self.stream = stream or sys.stderr
-        self.time_left = TimeLeft(plan)
         self.began = self.shown = time.monotonic()
-        self.failures = 0
-        self.total = plan.total
-        self.done = plan.done
+        self.failures, self.done = 0, plan.done
         self.bar: Any = None
 
     def __enter__(self) -> LabProgress:
@@ -66,18 +105,12 @@ class LabProgress:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-            self.bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=30),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[facts]}"),
-                TimeElapsedColumn(),
-                console=Console(file=self.stream),
-            )
+            text, facts = TextColumn("{task.description}"), TextColumn("{task.fields[facts]}")
+            columns = (text, BarColumn(bar_width=30), MofNCompleteColumn(), facts, TimeElapsedColumn())
+            self.bar = Progress(*columns, console=Console(file=self.stream))
             self.bar.start()
-            self.task = self.bar.add_task(
-                self.plan.protocol.name, total=self.total, completed=self.done, facts=""
-            )
+            name, total = self.plan.protocol.name, self.plan.total
+            self.task = self.bar.add_task(name, total=total, completed=self.done, facts="")
         else:
             self._line(0)
         return self
@@ -91,28 +124,26 @@ class LabProgress:
     def update(self, records: list[Record], running: int) -> None:
         for record in records:
             self.done += 1
-            self.time_left.add(record)
+            self.times.add(record)
             if record["status"] == "failed":
                 self.failures += 1
                 self._say(f"failed: {describe(record)}")
         if self.bar is not None:
-            self.total = self.plan.total
-            self.bar.update(self.task, total=self.total, completed=self.done, facts=self._facts(running))
+            facts = self._facts(running)
+            self.bar.update(self.task, total=self.plan.total, completed=self.done, facts=facts)
         elif records and time.monotonic() - self.shown > EVERY_SECONDS:
             self._line(running)
 
     def _facts(self, running: int) -> str:
-        left = self.time_left.estimate(self.slots)
-        parts = [f"{running} running", f"{self.failures} failed"]
-        if left is not None:
-            parts.append(f"{clock(left)} left")
-        return "  ".join(parts)
+        left = self.times.left(self.plan, self.slots)
+        return f"{running} running  {self.failures} failed" + (
+            "" if left is None else f"  {clock(left)} left"
+        )
 
     def _line(self, running: int) -> None:
         self.shown = time.monotonic()
-        self.total = self.plan.total
-        text = f"{self.plan.protocol.name}  {self.done}/{self.total} done  {self._facts(running)}"
-        self._say(f"{text}  {clock(time.monotonic() - self.began)} elapsed")
+        text = f"{self.plan.protocol.name}  {self.done}/{self.plan.total} done  {self._facts(running)}"
+        self._say(f"{text}  {clock(self.shown - self.began)} elapsed")
 
     def _say(self, text: str) -> None:
         if self.bar is not None:

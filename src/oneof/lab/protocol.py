@@ -29,7 +29,7 @@ NET_OF_IMAGES = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class Row:
     """A row of the table: a method with some hyper-parameters given."""
 
     label: str
@@ -46,7 +46,7 @@ class Protocol:
 
     name: str
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[Row, ...]
     data: tuple[str, ...]
     nets: tuple[str, ...]
     recipe: Mapping[str, Any] = field(default_factory=lambda: dict(PAPER_RECIPE))
@@ -82,7 +82,7 @@ class Protocol:
     def on_tables(self) -> bool:
         return not any(name in NET_OF_IMAGES for name in self.data)
 
-    def entry(self, label: str) -> Entry:
+    def entry(self, label: str) -> Row:
         return next(e for e in self.entries if e.label == label)
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Protocol:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Protocol:
         made = dict(values)
-        made["entries"] = tuple(Entry(**e) for e in made["entries"])
+        made["entries"] = tuple(Row(**e) for e in made["entries"])
         if made["search"] is not None:
             made["search"] = Search(**{k: _tuple(v) for k, v in made["search"].items()})
         known = {f.name for f in fields(cls)}  # plans of earlier versions say more

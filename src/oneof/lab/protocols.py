@@ -9,11 +9,10 @@ the epoch by them; the test accuracy is that of the selected epoch.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from oneof.lab.errors import LabError
-from oneof.lab.protocol import NET_OF_IMAGES, PAPER_RECIPE, Entry, Protocol
+from oneof.lab.protocol import NET_OF_IMAGES, PAPER_RECIPE, Protocol, Row
 from oneof.lab.search import Search
 
 ALL_METHODS = (
@@ -58,21 +57,21 @@ def net_for(net: str, data: str) -> dict[str, Any]:
 FIXED_LENGTH: dict[str, Any] = {"patience": None, "select": "last"}
 
 
-def plain(*methods: str) -> tuple[Entry, ...]:
+def default_rows(*methods: str) -> tuple[Row, ...]:
     """Methods with their defaults."""
-    return tuple(Entry(name, name) for name in methods)
+    return tuple(Row(name, name) for name in methods)
 
 
 # On images: alpha as in the paper's CIFAR-10 figure, and a meta-learner with a hidden layer of 128, the
 # number of WRN-28-2's features. Its rivals have their defaults.
 ON_IMAGES: dict[str, Any] = {"alpha": 0.3, "meta_hidden": 128}
 PLUS_ON_IMAGES: dict[str, Any] = {"meta_lr": 1e-3, "meta_decay": 1e-4}
-PLUS = Entry("rplg+", "rplg+", PLUS_ON_IMAGES)
+PLUS = Row("rplg+", "rplg+", PLUS_ON_IMAGES)
 IMAGE_ENTRIES = (
-    Entry("rplg", "rplg", ON_IMAGES),
+    Row("rplg", "rplg", ON_IMAGES),
     PLUS,
-    Entry("rplg-nm", "rplg-nm", {"alpha": ON_IMAGES["alpha"]}),
-    *plain("proden", *(m for m in ALL_METHODS if m not in ("rplg", "proden"))),
+    Row("rplg-nm", "rplg-nm", {"alpha": ON_IMAGES["alpha"]}),
+    *default_rows("proden", *(m for m in ALL_METHODS if m not in ("rplg", "proden"))),
 )
 ALPHAS = (0.1, 0.3, 0.5, 0.7, 0.9)
 IMAGE_GRIDS: dict[str, dict[str, Any]] = {
@@ -86,7 +85,7 @@ IMAGE_FIGURES = ("accuracies", "curves", "consistency", "convergence", "weights"
 
 
 def on_short_schedule(
-    name: str, title: str, entries: tuple[Entry, ...], data: tuple[str, ...], splits: int = 3, **more: Any
+    name: str, title: str, entries: tuple[Row, ...], data: tuple[str, ...], splits: int = 3, **more: Any
 ) -> Protocol:
     """A protocol on images with 70 epochs; epoch logs are kept of all trainings, which makes them the same
     jobs in every such protocol."""
@@ -95,8 +94,8 @@ def on_short_schedule(
     return Protocol(name, f"Images, short schedule: {title}", entries, data, ("by data",), **(common | more))
 
 
-RPLG_FAMILY = plain("rplg", "rplg-nm", "proden")
-PLUS_ROWS = plain(
+RPLG_FAMILY = default_rows("rplg", "rplg-nm", "proden")
+PLUS_ROWS = default_rows(
     "rplg+",
     "rplg",
     "rplg-nm",
@@ -109,14 +108,8 @@ PLUS_ROWS = plain(
     "clean-only",
     "oracle",
 )
-PLUS_RECIPE: dict[str, Any] = {
-    **PAPER_RECIPE,
-    **FIXED_LENGTH,
-    "epochs": 40,
-    "batch_size": 64,
-    "optimiser": "adam",
-    "schedule": "one-cycle",
-}
+PLUS_RECIPE: dict[str, Any] = {**PAPER_RECIPE, **FIXED_LENGTH, "epochs": 40, "batch_size": 64}
+PLUS_RECIPE |= {"optimiser": "adam", "schedule": "one-cycle"}
 """One recipe for all methods, data sets and nets: nothing is searched."""
 
 
@@ -128,175 +121,105 @@ def plus_on_tables(name: str, title: str, **more: Any) -> Protocol:
     return Protocol(name, f"RPLG+ on tables: {title}", entries, SMALL, ("mlp", "linear"), **(common | more))
 
 
-FIGURE: dict[str, Any] = {
-    "data": SMALL,
-    "nets": ("mlp",),
-    "report_recipe": FIXED_LENGTH,
-    "curves": 5,
-    "seeds": tuple(range(5)),
-}
+FIGURE: dict[str, Any] = {"data": SMALL, "nets": ("mlp",), "report_recipe": FIXED_LENGTH}
+FIGURE |= {"curves": 5, "seeds": tuple(range(5))}
+SHORT_DATA = ("cifar10", "fmnist", "cifar100")
+CLEAN_ROWS = tuple(  # None: as many clean rows as training rows
+    Row(f"{way}, {n or 256} rows", "rplg", {**ON_IMAGES, "meta_gradient": way, "clean_batch": n})
+    for way in ("head", "difference")
+    for n in (None, 64)
+)
+ALPHA_ROWS = tuple(Row(f"alpha {a / 10}", "rplg", {"alpha": a / 10}, tuned_as="rplg") for a in range(1, 10))
+ROLLBACK_ROWS = (
+    Row("no rollback", "rplg-no-rollback", tuned_as="rplg"),
+    Row("U recomputed", "rplg-new-u", tuned_as="rplg"),
+)
 
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
         Protocol(
-            "table1",
-            "Instance-dependent benchmarks (table 1 of the paper)",
-            tuple(e for e in IMAGE_ENTRIES if e.label != "rplg-nm"),
-            BENCHMARKS,
-            ("by data",),
-            search=None,
-            seeds=tuple(range(5)),
-            curves=5,
-            paper_table="table1",
+            "table1", "Instance-dependent benchmarks (table 1 of the paper)",
+            tuple(row for row in IMAGE_ENTRIES if row.label != "rplg-nm"), BENCHMARKS, ("by data",),
+            search=None, seeds=tuple(range(5)), curves=5, paper_table="table1",
         ),
         on_short_schedule(
-            "images",
-            "table 1 of the paper on a short schedule",
-            IMAGE_ENTRIES,
-            ("cifar10", "fmnist", "cifar100"),
-            figures=IMAGE_FIGURES,
-            paper_table="table1",
+            "images", "table 1 of the paper on a short schedule", IMAGE_ENTRIES, SHORT_DATA,
+            figures=IMAGE_FIGURES, paper_table="table1",
         ),
         on_short_schedule(
-            "images-equal-information",
-            "every method with the same clean rows in its loss",
-            IMAGE_ENTRIES,
-            ("cifar10", "fmnist", "cifar100"),
-            recipe={**SHORT_RECIPE, "clean_weight": 0.5},
-            information="loss",
-            reference="rplg+",
+            "images-equal-information", "every method with the same clean rows in its loss", IMAGE_ENTRIES,
+            SHORT_DATA, recipe={**SHORT_RECIPE, "clean_weight": 0.5}, information="loss", reference="rplg+",
         ),
         on_short_schedule(
-            "images-no-clean",
-            "no method sees a clean row",
-            (PLUS, *(e for e in IMAGE_ENTRIES if e.label not in ("rplg", "rplg+"))),
-            ("cifar10", "fmnist", "cifar100"),
-            information="none",
-            reference="rplg+",
+            "images-no-clean", "no method sees a clean row",
+            (PLUS, *(row for row in IMAGE_ENTRIES if row.label not in ("rplg", "rplg+"))), SHORT_DATA,
+            information="none", reference="rplg+",
         ),
         on_short_schedule(
-            "images-tuned",
-            "RPLG and RPLG-NM with settings chosen by the validation rows",
-            tuple(e for e in IMAGE_ENTRIES if e.label in ("rplg", "rplg-nm", "proden")),
-            ("fmnist", "cifar10"),
-            search=Search(seeds=(0,), grids=IMAGE_GRIDS),
-            figures=IMAGE_FIGURES,
+            "images-tuned", "RPLG and RPLG-NM with settings chosen by the validation rows",
+            tuple(row for row in IMAGE_ENTRIES if row.label in ("rplg", "rplg-nm", "proden")),
+            ("fmnist", "cifar10"), search=Search(seeds=(0,), grids=IMAGE_GRIDS), figures=IMAGE_FIGURES,
         ),
         on_short_schedule(
-            "images-alpha",
-            "RPLG by alpha",
-            tuple(Entry(f"alpha {a}", "rplg", {**ON_IMAGES, "alpha": a}) for a in ALPHAS),
-            ("cifar10", "fmnist"),
-            splits=1,
-            reference="alpha 0.3",
-            figures=("sensitivity",),
+            "images-alpha", "RPLG by alpha",
+            tuple(Row(f"alpha {a}", "rplg", {**ON_IMAGES, "alpha": a}) for a in ALPHAS),
+            ("cifar10", "fmnist"), splits=1, reference="alpha 0.3", figures=("sensitivity",),
         ),
         on_short_schedule(
-            "images-clean-rows",
-            "RPLG by meta-gradient and by the clean rows of a step",
-            tuple(
-                Entry(
-                    f"{way}, {rows or 256} rows",
-                    "rplg",
-                    {**ON_IMAGES, "meta_gradient": way, "clean_batch": rows},
-                )
-                for way in ("head", "difference")
-                for rows in (None, 64)  # None: as many as training rows
-            ),
-            ("cifar10",),
-            splits=1,
-            reference="head, 256 rows",
-            figures=("accuracies",),
+            "images-clean-rows", "RPLG by meta-gradient and by the clean rows of a step", CLEAN_ROWS,
+            ("cifar10",), splits=1, reference="head, 256 rows", figures=("accuracies",),
         ),
         Protocol(
-            "table2",
-            "Real-world sets, the paper's protocol (table 2)",
-            plain(*TABULAR_METHODS, "rplg-nm"),
-            REAL_WORLD,
-            ("linear", "mlp"),
-            curves=1,
-            paper_table="table2",
+            "table2", "Real-world sets, the paper's protocol (table 2)",
+            default_rows(*TABULAR_METHODS, "rplg-nm"), REAL_WORLD, ("linear", "mlp"),
+            curves=1, paper_table="table2",
         ),
         Protocol(
-            "table3",
-            "RPLG against RPLG-NM, which has no meta-learner (table 3)",
-            plain("rplg", "rplg-nm"),
+            "table3", "RPLG against RPLG-NM, which has no meta-learner (table 3)",
+            default_rows("rplg", "rplg-nm"),
             (*REAL_WORLD, "digits"),  # on images: the protocol `images`
-            ("linear", "mlp"),
-            curves=1,
-            paper_table="table3",
+            ("linear", "mlp"), curves=1, paper_table="table3",
         ),
         Protocol(
-            "equal-information",
-            "Every method with the same clean rows in its loss",
-            plain(*TABULAR_METHODS, "rplg-nm"),
-            REAL_WORLD,
-            ("mlp",),
+            "equal-information", "Every method with the same clean rows in its loss",
+            default_rows(*TABULAR_METHODS, "rplg-nm"), REAL_WORLD, ("mlp",),
             recipe={**PAPER_RECIPE, **FIXED_LENGTH, "epochs": 100, "clean_weight": 1.0},
-            information="loss",
-            curves=1,
+            information="loss", curves=1,
         ),
         Protocol(
-            "quick",
-            "A first look: digits with instance-dependent candidates",
-            plain(*TABULAR_METHODS, "rplg-nm", "oracle"),
-            ("digits",),
-            ("mlp",),
-            recipe={**PAPER_RECIPE, "epochs": 60, "patience": 20},
-            search=None,
-            seeds=tuple(range(5)),
-            curves=5,
-            figures=("accuracies", "curves", "consistency"),
+            "quick", "A first look: digits with instance-dependent candidates",
+            default_rows(*TABULAR_METHODS, "rplg-nm", "oracle"), ("digits",), ("mlp",),
+            recipe={**PAPER_RECIPE, "epochs": 60, "patience": 20}, search=None,
+            seeds=tuple(range(5)), curves=5, figures=("accuracies", "curves", "consistency"),
         ),
         Protocol(
-            "sensitivity",
-            "RPLG for alpha from 0.1 to 0.9",
-            (
-                replace(plain("rplg")[0], reported=False),
-                *(Entry(f"alpha {a / 10}", "rplg", {"alpha": a / 10}, tuned_as="rplg") for a in range(1, 10)),
-            ),
-            SMALL,
-            ("linear", "mlp"),
-            figures=("sensitivity",),
-            reference="alpha 0.5",
+            "sensitivity", "RPLG for alpha from 0.1 to 0.9",
+            (Row("rplg", "rplg", reported=False), *ALPHA_ROWS), SMALL,
+            ("linear", "mlp"), figures=("sensitivity",), reference="alpha 0.5",
         ),
         Protocol(
-            "consistency",
-            "Share of training rows whose pseudo-label is the true label, per epoch",
-            RPLG_FAMILY,
-            figures=("consistency", "curves"),
-            **FIGURE,
+            "consistency", "Share of training rows whose pseudo-label is the true label, per epoch",
+            RPLG_FAMILY, figures=("consistency", "curves"), **FIGURE,
         ),
         Protocol(
             "convergence",
             "Change of the pseudo-labels per epoch, entropy of w and its mass on the true label's branch",
-            RPLG_FAMILY,
-            figures=("convergence", "weights"),
-            **FIGURE,
+            RPLG_FAMILY, figures=("convergence", "weights"), **FIGURE,
         ),
         Protocol(
             "rollback",
             "The authors' ablations: no rollback of the virtual step; U recomputed after the meta step",
-            (
-                *plain("rplg"),
-                Entry("no rollback", "rplg-no-rollback", tuned_as="rplg"),
-                Entry("U recomputed", "rplg-new-u", tuned_as="rplg"),
-            ),
-            SMALL,
-            ("linear", "mlp"),
-            paper_table="rollback",
+            (*default_rows("rplg"), *ROLLBACK_ROWS), SMALL, ("linear", "mlp"), paper_table="rollback",
         ),
         plus_on_tables("plus-none", "no method sees a clean row", information="none"),
         plus_on_tables("plus-paper", "the paper's protocol: RPLG and RPLG+ learn from the clean rows"),
         plus_on_tables(
-            "plus-equal",
-            "the same clean rows in every method's loss",
-            recipe={**PLUS_RECIPE, "clean_weight": 1.0},
-            information="loss",
+            "plus-equal", "the same clean rows in every method's loss",
+            recipe={**PLUS_RECIPE, "clean_weight": 1.0}, information="loss",
         ),
     )
-}
+}  # fmt: skip
 
 
 def protocol(name: str) -> Protocol:

@@ -13,8 +13,11 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from filelock import FileLock, Timeout
 
 from oneof.lab.errors import LabError
 from oneof.tables.files import write_with
@@ -31,10 +34,8 @@ class Records:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.file = self.folder / FILE
-        self.by_job: dict[str, Record] = {}
-        for file in (self.folder / PACKED, self.file):
-            for record in read(file):
-                self.by_job[record["job"]] = record
+        found = [record for file in (self.folder / PACKED, self.file) for record in read(file)]
+        self.by_job: dict[str, Record] = {record["job"]: record for record in found}
 
     def __len__(self) -> int:
         return len(self.by_job)
@@ -47,14 +48,18 @@ class Records:
 
     def add(self, record: Record) -> None:
         """Append a record; it is on the disk when this returns."""
-        line = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
         self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.file, "ab", buffering=0) as out:
-            if not _ends_with_newline(self.file):
-                line = b"\n" + line  # what a kill left of the line before must not swallow this one
-            out.write(line)
+        with open(self.file, "a+b", buffering=0) as out:
+            end = out.seek(0, os.SEEK_END)
+            out.seek(max(0, end - 1))
+            torn = end and out.read(1) != b"\n"  # by a kill; that line must not swallow this one
+            out.write((b"\n" if torn else b"") + as_line(record).encode())
             os.fsync(out.fileno())
         self.by_job[record["job"]] = record
+
+
+def as_line(record: Record) -> str:
+    return json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n"
 
 
 def read(file: Path) -> Iterator[Record]:
@@ -75,58 +80,25 @@ def read(file: Path) -> Iterator[Record]:
 def pack(folder: str | os.PathLike[str]) -> Path:
     """Move all records of a folder into one compressed file, in the order of their jobs' hashes."""
     records = Records(folder)
-    lines = [json.dumps(r, sort_keys=True, separators=(",", ":")) for _, r in sorted(records.by_job.items())]
-    content = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+    text = "".join(as_line(record) for _, record in sorted(records.by_job.items()))
     packed = records.folder / PACKED
-    write_with(packed, lambda out: out.write(content))
+    write_with(packed, lambda out: out.write(gzip.compress(text.encode(), mtime=0)))
     records.file.unlink(missing_ok=True)
     return packed
 
 
-def _ends_with_newline(file: Path) -> bool:
-    with open(file, "rb") as content:
-        content.seek(0, os.SEEK_END)
-        if content.tell() == 0:
-            return True
-        content.seek(-1, os.SEEK_END)
-        return content.read(1) == b"\n"
-
-
-class Lock:
-    """One lab at a time in a folder: its records file is locked, and freed however the process ends."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
-
-    def __enter__(self) -> Lock:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.file = open(self.path, "ab")  # held until __exit__
-        if not _try_lock(self.file):
-            self.file.close()
-            raise LabError(
-                f"another lab is writing to {self.path.parent}.\n"
-                "  Wait until it is done, or give another folder with --to."
-            )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-
-def _try_lock(file: IO[bytes]) -> bool:
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One lab at a time in a folder; its lock is freed however the process ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", timeout=0)
     try:
-        import fcntl
-    except ImportError:  # Windows, where a locked byte cannot be read: one far behind the end is taken
-        import msvcrt
-
-        try:
-            file.seek(1 << 30)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
-        return True
+        lock.acquire()
+    except Timeout:
+        raise LabError(
+            f"another lab is writing to {folder}.\n  Wait until it is done, or give another folder with --to."
+        ) from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        yield
+    finally:
+        lock.release()

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oneof.lab.errors import LabError
 from oneof.lab.paper import published
-from oneof.lab.plots import DPI, PLOTS, ranking, set_sizes
+from oneof.lab.plots import DPI, PLOTS, set_sizes
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.statistics import LEVEL
 from oneof.lab.summary import Result, read_folder, write_summary
-from oneof.lab.tables import Grid, Shown, as_latex, as_markdown, grid, method_title, title
+from oneof.lab.tables import (
+    SELECTION,
+    Grid,
+    as_latex,
+    as_markdown,
+    grid,
+    method_title,
+    points,
+    title,
+)  # fmt: skip
 from oneof.tables.files import write_text
 
 
@@ -41,56 +49,35 @@ class Figure:
         return "data:image/png;base64," + base64.b64encode(self.path.read_bytes()).decode()
 
 
-@dataclass
-class NetPart:
-    """What a protocol found with one net."""
-
-    name: str
-    table: Grid
-    markdown: str
-    verdict: list[str]
-    comparisons: Grid
-    cost: Grid
-    chosen: Grid
-    tried: Grid
-    figures: list[Figure] = field(default_factory=list)
-
-
-@dataclass
-class Section:
-    """A protocol in the report."""
-
-    result: Result
-    rules: list[str]
-    nets: list[NetPart]
-    failures: list[str]
-    """Rows whose reported trainings failed."""
-
-
 def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list[Path]]:
     """Write `report.md`, `report.html`, `tables.tex`, `summary.json` and `figures/` into the folder."""
     results = read_folder(folder)
-    sections = [make_section(result, folder / "figures", figures) for result in results]
+    values = _compose(folder, results, folder / "figures" if figures else None)
+    heads = {f"% {r.protocol.name}, {net}: {r.protocol.title}": (r, net) for r in results for net in r.nets}
+    made = {"tables.tex": "\n\n".join(f"{head}\n{as_latex(*table)}" for head, table in heads.items()) + "\n"}
+    made |= {name: _render(name, **values) for name in ("report.md", "report.html")}
+    for name, text in made.items():
+        write_text(folder / name, text)
+    return results, [write_summary(folder, results), *(folder / name for name in made)]
+
+
+def drawn_report(folder: Path, figures: Path) -> str:
+    """The text of `report.md`, with its pictures drawn into another folder than that of the records."""
+    return _render("report.md", **_compose(folder, read_folder(folder), figures))
+
+
+def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[str, Any]:
+    """What the pages say."""
     facts = {name: known for result in results for name, known in result.plan["data"].items()}
-    drawn = set_sizes(facts, folder / "figures" / "sizes.png") if figures else None
-    values = {
-        "sections": sections,
+    sizes = None
+    if figures is not None:
+        sizes = Figure(set_sizes(facts, figures / "sizes.png"), "sizes", "Sizes of the candidate sets.")
+    return {
+        "sections": [make_section(result, figures) for result in results],
         "facts": data_facts(facts),
-        "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
+        "sizes": sizes,
         "name": folder.resolve().name,
     }
-    written = [write_summary(folder, results)]
-    tex = "\n\n".join(
-        f"% {r.protocol.name}, {net}: {r.protocol.title}\n{as_latex(r, net)}"
-        for r in results
-        for net in r.nets
-    )
-    write_text(folder / "tables.tex", tex + "\n")
-    written.append(folder / "tables.tex")
-    for name in ("report.md", "report.html"):
-        write_text(folder / name, _render(name, **values))
-        written.append(folder / name)
-    return results, written
 
 
 def _render(template: str, **values: Any) -> str:
@@ -110,50 +97,41 @@ def _render(template: str, **values: Any) -> str:
     return environment.get_template(template).render(**values)
 
 
-def make_section(result: Result, folder: Path, figures: bool) -> Section:
+def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
     """Everything a page says about one protocol."""
-    name = result.protocol.name
-    nets = []
-    for net in result.nets:
-        part = NetPart(
-            net,
-            grid(result, net),
-            as_markdown(result, net),
-            verdict(result, net),
-            comparisons(result, net),
-            cost(result, net),
-            chosen(result, net),
-            tried(result, net),
-        )
-        for kind in result.protocol.figures if figures else ():
-            draw, caption = PLOTS[kind]
-            path = draw(result, net, folder / f"{name}-{net}-{kind}.png".replace(" ", "-"))
-            if path is not None:
-                part.figures.append(Figure(path, kind, f"{_caption(caption, result)} {_where(net)}"))
-        nets.append(part)
     failed = [
         f"{method_title(label)} on {title(data)} with {net}: {cell.failed} of {cell.planned}"
         for (net, data, label), cell in result.cells.items()
         if cell.failed
     ]
-    return Section(result, result.protocol.rules(), nets, failed)
+    nets = []
+    for net in result.nets:
+        part: dict[str, Any] = {"name": net, "table": grid(result, net), "verdict": verdict(result, net)}
+        for details in (comparisons, cost, chosen, tried):
+            part[details.__name__] = details(result, net)
+        part["markdown"] = as_markdown(result, net)
+        part["figures"] = draw_figures(result, net, figures) if figures is not None else []
+        nets.append(part)
+    return {"result": result, "rules": result.protocol.rules(), "nets": nets, "failures": failed}
 
 
-def _caption(caption: str, result: Result) -> str:
-    """Without what one split cannot show."""
-    if all(len(cell.records) <= 1 for cell in result.cells.values()):
-        for words in (" with the 95 % interval of the mean over splits", ", mean over splits"):
-            caption = caption.replace(words, "")
-    return caption
-
-
-def _where(net: str) -> str:
-    names = {
+def draw_figures(result: Result, net: str, folder: Path) -> list[Figure]:
+    found = []
+    where = {
         "linear": "Linear model.",
         "mlp": "MLP, 2 × 300, batch normalisation.",
         "by data": "The net of each data set.",
-    }
-    return names.get(net, f"Net {net}.")
+    }.get(net, f"Net {net}.")
+    one_split = all(len(cell.records) <= 1 for cell in result.cells.values())
+    for kind in result.protocol.figures:
+        draw, caption = PLOTS[kind]
+        path = draw(result, net, folder / f"{result.protocol.name}-{net}-{kind}.png".replace(" ", "-"))
+        if one_split:  # it has no spread to show
+            for words in (" with the 95 % interval of the mean over splits", ", mean over splits"):
+                caption = caption.replace(words, "")
+        if path is not None:
+            found.append(Figure(path, kind, f"{caption} {where}"))
+    return found
 
 
 def verdict(result: Result, net: str) -> list[str]:
@@ -182,7 +160,7 @@ def verdict(result: Result, net: str) -> list[str]:
             f"better than {better} and worse than {worse} (corrected for overlapping splits: "
             f"{sum(t.difference > 0 for t in certain)} and {sum(t.difference < 0 for t in certain)})."
         )
-    found = ranking(result, net)
+    found = result.ranking(net)
     if found is not None and len(found.ranks) >= 3:
         lowest = min(found.ranks.values())
         best = [method_title(n) for n, rank in found.ranks.items() if rank == lowest]
@@ -206,31 +184,12 @@ def comparisons(result: Result, net: str) -> Grid:
                 continue
             other = published(p.paper_table, label, data)
             paper = f"{theirs[0] - other[0]:+.2f}" if theirs and other else "–"
-            rows.append(
-                [
-                    title(data),
-                    method_title(label),
-                    f"{test.difference:+.2f} ± {test.error:.2f}",
-                    paper,
-                    str(test.n),
-                    f"{test.p:.2g}",
-                    f"{test.p_corrected:.2g}",
-                    f"{test.p_wilcoxon:.2g}",
-                    test.mark,
-                ]
-            )
-    columns = [
-        "data set",
-        "against",
-        f"{method_title(p.reference)} minus it ± SE",
-        "in the paper",
-        "n",
-        "p (t-test)",
-        "p (corrected)",
-        "p (Wilcoxon)",
-        "mark",
-    ]
-    return _plain(columns, rows)
+            tests = [f"{value:.2g}" for value in (test.p, test.p_corrected, test.p_wilcoxon)]
+            difference = f"{test.difference:+.2f} ± {test.error:.2f}"
+            rows.append([title(data), method_title(label), difference, paper, str(test.n), *tests, test.mark])
+    columns = ["data set", "against", f"{method_title(p.reference)} minus it ± SE", "in the paper", "n",
+               "p (t-test)", "p (corrected)", "p (Wilcoxon)", "mark"]  # fmt: skip
+    return Grid.of(columns, rows)
 
 
 def cost(result: Result, net: str) -> Grid:
@@ -241,22 +200,18 @@ def cost(result: Result, net: str) -> Grid:
     rows = []
     for data in result.data:
         cells = {n: c for n in result.labels if (c := result.cell(net, data, n)) is not None}
-        base = cells.get("proden")
+        seconds = {n: c.mean_of("train_seconds") for n, c in cells.items()}
+        epochs = {n: c.mean_of("epochs") for n, c in cells.items()}
+        base = seconds["proden"] / epochs["proden"] if "proden" in cells else None
         for label, cell in cells.items():
-            per_epoch = cell.seconds / cell.epochs
-            relative = f"{per_epoch / (base.seconds / base.epochs):.1f}" if base else "–"
-            rows.append(
-                [
-                    title(data),
-                    method_title(label),
-                    f"{cell.seconds:.2f}",
-                    f"{cell.epochs:.0f}",
-                    f"{1000 * per_epoch:.1f}",
-                    relative,
-                ]
-            )
-    columns = ["data set", "method", "seconds (clock)", "epochs", "ms per epoch", "relative to PRODEN"]
-    return _plain(columns, rows)
+            one = seconds[label] / epochs[label]
+            values = [f"{seconds[label]:.2f}", f"{epochs[label]:.0f}", f"{1000 * one:.1f}"]
+            values += [f"{one / base:.1f}" if base else "–", points(cell.selection_minus_test)]
+            rows.append([title(data), method_title(label), *values])
+    return Grid.of(
+        ["data set", "method", "seconds (clock)", "epochs", "ms per epoch", "relative to PRODEN", SELECTION],
+        rows,
+    )
 
 
 def chosen(result: Result, net: str) -> Grid:
@@ -265,21 +220,12 @@ def chosen(result: Result, net: str) -> Grid:
     for data in result.data:
         for label in result.labels:
             found = result.cells.get((net, data, label))
-            if found is None or found.configuration is None:
-                continue
-            c = found.configuration
-            own = ", ".join(f"{name} {_value(value)}" for name, value in c["params"].items())
-            rows.append(
-                [
-                    title(data),
-                    method_title(label),
-                    f"{c['lr']:g}",
-                    f"{c['weight_decay']:g}",
-                    "pixels" if data in NET_OF_IMAGES else c["scaling"],
-                    own or "defaults",
-                ]
-            )
-    return _plain(["data set", "method", "lr", "weight decay", "scaling", "own"], rows)
+            if found is not None and found.configuration is not None:
+                c = found.configuration
+                scaling = "pixels" if data in NET_OF_IMAGES else c["scaling"]
+                shared = [f"{c['lr']:g}", f"{c['weight_decay']:g}", scaling]
+                rows.append([title(data), method_title(label), *shared, _own(c)])
+    return Grid.of(["data set", "method", "lr", "weight decay", "scaling", "own"], rows)
 
 
 def tried(result: Result, net: str) -> Grid:
@@ -289,49 +235,27 @@ def tried(result: Result, net: str) -> Grid:
     for data in result.data if search is not None and search.grids else ():
         for label in result.labels:
             found = result.cells.get((net, data, label))
-            if found is None:
-                continue
-            for values, score in found.tried:
-                own = ", ".join(f"{name} {_value(value)}" for name, value in values["params"].items())
-                mark = " (chosen)" if values == found.configuration else ""
+            for values, score in found.tried if found is not None else ():
                 shown = "failed" if score is None else f"{100 * score:.2f}"
-                rows.append([title(data), method_title(label), own or "defaults", f"{shown}{mark}"])
-    return _plain(["data set", "method", "settings", "score on the validation rows"], rows)
+                if found is not None and values == found.configuration:
+                    shown += " (chosen)"
+                rows.append([title(data), method_title(label), _own(values), shown])
+    return Grid.of(["data set", "method", "settings", "score on the validation rows"], rows)
 
 
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _own(configuration: dict[str, Any]) -> str:
+    """A method's own hyper-parameters."""
+    given = configuration["params"].items()
+    shown = (f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in given)
+    return ", ".join(shown) or "defaults"
 
 
 def data_facts(facts: dict[str, Any]) -> Grid:
     """Sizes of data and candidate sets. Where |S| = 2 RPLG's branches have no say, only the weights."""
-    rows = [
-        [
-            title(name),
-            f"{f['rows']}",
-            f"{f['features']}",
-            f"{f['classes']}",
-            f"{f['mean_size']:.2f}",
-            f"{f['singletons']:.1%}",
-            f"{f['pairs']:.1%}",
-            f"{f['largest']}",
-            f["hash"],
-        ]
-        for name, f in facts.items()
-    ]
-    columns = [
-        "data set",
-        "rows",
-        "features",
-        "classes",
-        "mean |S|",
-        "|S| = 1",
-        "|S| = 2",
-        "largest |S|",
-        "hash",
-    ]
-    return _plain(columns, rows)
-
-
-def _plain(columns: list[str], rows: Sequence[Sequence[str]]) -> Grid:
-    return Grid(columns, [[Shown(cell) for cell in row] for row in rows], [])
+    rows = []
+    for name, f in facts.items():
+        sizes = [f"{f['mean_size']:.2f}", f"{f['singletons']:.1%}", f"{f['pairs']:.1%}", f"{f['largest']}"]
+        rows.append([title(name), *(f"{f[n]}" for n in ("rows", "features", "classes")), *sizes, f["hash"]])
+    columns = ["data set", "rows", "features", "classes", "mean |S|", "|S| = 1", "|S| = 2", "largest |S|",
+               "hash"]  # fmt: skip
+    return Grid.of(columns, rows)

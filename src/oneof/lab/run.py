@@ -8,17 +8,18 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import torch
 
 import oneof
 from oneof.lab import LAB_VERSION
+from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
-from oneof.lab.progress import LabProgress
+from oneof.lab.progress import Deadline, JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
-from oneof.lab.records import Lock, Record, Records
+from oneof.lab.records import Record, Records, alone
 from oneof.lab.runners.base import Runner
 
 
@@ -30,6 +31,8 @@ class Outcome:
     ran: int
     """Jobs that this call ran; the others were there."""
     failed: list[Record]
+    left: int = 0
+    """Jobs that did not fit into the time."""
 
 
 def run_lab(
@@ -41,6 +44,7 @@ def run_lab(
     reuse: Sequence[Path] = (),
     retry_failed: bool = False,
     strict: bool = False,
+    minutes: float | None = None,
     stream: TextIO | None = None,
 ) -> Outcome:
     """Run what the folder does not hold yet.
@@ -61,54 +65,72 @@ def run_lab(
         Run jobs again that are recorded as failed.
     strict : bool
         Stop when a data set is missing instead of leaving it out.
+    minutes : float, optional
+        Start no job that, by the time that such jobs took before, would end later than this; trainings of
+        images stop at their next checkpoint then. The same call continues.
     """
+
+    def say(text: str) -> None:
+        print(text, file=stream or sys.stderr)
+
     Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
-    with Lock(folder):
+    with alone(folder):
         records = Records(folder)
         if retry_failed:
             records.by_job = {job: r for job, r in records.by_job.items() if r["status"] != "failed"}
         plan = Plan(protocol, records, strict)
         for name, reason in plan.left_out.items():
-            print(f"{name} is left out: {reason}", file=stream or sys.stderr)
+            say(f"{name} is left out: {reason}")
         if gone := plan.no_longer_in(folder):
-            print(
+            say(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
-                "stay, but reports will show this command's rows only",
-                file=stream or sys.stderr,
+                "stay, but reports will show this command's rows only"
             )
         facts = {"command": command, "versions": versions(getattr(runner, "device", "cpu"))}
         others = [Records(other) for other in reuse]
-        queue = _ready(plan, records, others)
+        running = folder / "running"
+        queue = _ready(plan, records, others, running)
         if not queue and plan.complete:
             # looked at, not run: the versions stay those that the numbers were made with
             plan.save(folder, facts | {"versions": plan.versions_in(folder) or facts["versions"]})
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
-        ran = 0
-        if hasattr(runner, "scratch"):
-            runner.scratch = folder / "running"
-        with runner, LabProgress(plan, runner.slots, stream) as progress:
+        times = JobTimes(record for found in (records, *others) for record in found)
+        deadline = Deadline(minutes, times)
+        if hasattr(runner, "keep_checkpoints"):
+            runner.keep_checkpoints(running, deadline.until)
+        ran = left = 0
+        with runner, LabProgress(plan, runner.slots, times, stream) as progress:
+            if minutes is not None:
+                say("\n".join(deadline.announce(queue, runner.slots)))
             while True:
                 while queue and runner.free():
-                    runner.start(queue.popleft())
+                    job = queue.popleft()
+                    if deadline.allows(job, (running / job.hash).exists()):
+                        runner.start(job)
+                    else:
+                        left += 1
                 if not runner.running:
                     break
                 arrived = runner.wait()
-                for record in arrived:
+                ended = [record for record in arrived if record["status"] != "stopped"]
+                for record in ended:
                     records.add(record)
-                ran += len(arrived)
-                progress.update(arrived, runner.running)
-                if arrived and (more := _ready(plan, records, others)):
+                ran, left = ran + len(ended), left + len(arrived) - len(ended)
+                progress.update(ended, runner.running)
+                if ended and (more := _ready(plan, records, others, running)):
                     # a search has ended: reports of the unfinished lab see its choice
                     queue.extend(more)
                     plan.save(folder, facts)
         plan.save(folder, facts)
-        return Outcome(plan, ran, plan.failed())
+        if left:
+            say(f"{left} jobs did not fit into {minutes:g} minutes; the same command continues")
+        return Outcome(plan, ran, plan.failed(), left)
 
 
-def _ready(plan: Plan, records: Records, others: list[Records]) -> deque[Any]:
+def _ready(plan: Plan, records: Records, others: list[Records], running: Path) -> deque[Job]:
     """Jobs to run now. What another lab has done is copied, which may make further jobs ready."""
-    queue: deque[Any] = deque()
+    queue: list[Job] = []
     copied = True
     while copied:
         copied = False
@@ -119,8 +141,10 @@ def _ready(plan: Plan, records: Records, others: list[Records]) -> deque[Any]:
             else:
                 records.add(done)
                 copied = True
-    # split by split: whatever ends a lab early leaves whole columns of paired trainings
-    return deque(sorted(queue, key=lambda job: job.config["split"]["seed"]))
+    # what was begun comes first, then split by split: a lab that ends early leaves whole columns
+    return deque(
+        sorted(queue, key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
+    )
 
 
 def versions(device: str = "cpu") -> dict[str, str]:

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -43,10 +44,7 @@ class Search:
 
 
 def configurations(
-    method: str,
-    search: Search,
-    default: Mapping[str, Any],
-    fixed: Mapping[str, Any] | None = None,
+    method: str, search: Search, default: Mapping[str, Any], fixed: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """The configurations to try: `lr`, `weight_decay`, `scaling` and `params` of the method.
 
@@ -63,24 +61,14 @@ def configurations(
                 found.append({**default, "params": params})
         return found
     for number in range(1, search.configurations):
-
-        def draw(name: str, owner: str, number: int = number) -> np.random.Generator:
-            return _generator(search.seed, owner, name, number)
-
-        params = {
-            name: value_in(field, draw(name, method))
-            for name, field in searched(method).items()
-            if name not in fixed
+        shared, own = (partial(_generator, search.seed, owner, number) for owner in ("", method))
+        params = {name: value_in(f, own(name)) for name, f in searched(method).items() if name not in fixed}
+        values: dict[str, Any] = {
+            "lr": _log_uniform(*search.lr, shared("lr")),
+            "weight_decay": _log_uniform(*search.weight_decay, shared("weight_decay")),
+            "scaling": search.scaling[int(shared("scaling").integers(len(search.scaling)))],
         }
-        scaling = search.scaling[int(draw("scaling", "").integers(len(search.scaling)))]
-        found.append(
-            {
-                "lr": _log_uniform(*search.lr, draw("lr", "")),
-                "weight_decay": _log_uniform(*search.weight_decay, draw("weight_decay", "")),
-                "scaling": scaling,
-                "params": {**params, **fixed},
-            }
-        )
+        found.append(values | {"params": {**params, **fixed}})
     return found
 
 
@@ -122,8 +110,8 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")  # readable in records, and the same everywhere
 
 
-def _generator(seed: int, *names: Any) -> np.random.Generator:
-    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
+def _generator(seed: int, owner: str, number: int, name: str) -> np.random.Generator:
+    digest = hashlib.sha256(repr((seed, owner, name, number)).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
@@ -135,12 +123,8 @@ def winner(trials: Sequence[Sequence[Record]], criterion: Criterion) -> int | No
 
     `trials[i]` are the records of configuration i on the search splits.
     """
-    best: tuple[float, int] | None = None
-    for number, records in enumerate(trials):
-        score = mean_score(records, criterion)
-        if score is not None and (best is None or score > best[0]):
-            best = (score, number)
-    return None if best is None else best[1]
+    scores = {i: s for i, records in enumerate(trials) if (s := mean_score(records, criterion)) is not None}
+    return max(scores, key=lambda i: scores[i]) if scores else None
 
 
 def mean_score(records: Sequence[Record], criterion: Criterion) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import PROTOCOLS
 from oneof.lab.records import Record, Records
 from oneof.lab.search import mean_score
-from oneof.lab.statistics import Comparison, compare, ranks
+from oneof.lab.statistics import Comparison, CriticalDifference, compare, critical_difference, ranks
 from oneof.tables.files import write_text
 
 UNRANKED = ("oracle",)
@@ -35,31 +36,29 @@ class CellResult:
     tried: list[tuple[dict[str, Any], float | None]]
     """Every configuration of the search with its mean score, in the order of the search."""
 
-    @property
+    @cached_property
     def test(self) -> dict[int, float]:
         """Test accuracy in % by split."""
         return {r["config"]["split"]["seed"]: 100 * r["result"]["test"] for r in self.records}
 
-    @property
-    def values(self) -> np.ndarray:
-        return np.array(list(self.test.values()))
-
-    @property
+    @cached_property
     def mean(self) -> float:
-        return float(self.values.mean())
+        return float(np.mean(list(self.test.values())))
 
-    @property
+    @cached_property
     def std(self) -> float:
-        return float(self.values.std(ddof=1)) if len(self.records) > 1 else 0.0
+        return float(np.std(list(self.test.values()), ddof=1)) if len(self.records) > 1 else 0.0
 
-    @property
-    def seconds(self) -> float:
-        """Mean seconds of one training."""
-        return float(np.mean([r["result"]["train_seconds"] for r in self.records]))
+    @cached_property
+    def selection_minus_test(self) -> float | None:
+        """In points: the accuracy on the rows that choose, less the one on test rows. None: not recorded."""
+        if not self.records or any("selection" not in r["result"] for r in self.records):
+            return None
+        return 100 * self.mean_of("selection") - self.mean
 
-    @property
-    def epochs(self) -> float:
-        return float(np.mean([r["result"]["epochs"] for r in self.records]))
+    def mean_of(self, name: str) -> float:
+        """Mean over the trainings of a number of their records."""
+        return float(np.mean([r["result"][name] for r in self.records]))
 
 
 class Result:
@@ -72,6 +71,7 @@ class Result:
         self.nets = list(dict.fromkeys(c["net"] for c in plan["cells"]))
         self.data = list(dict.fromkeys(c["data"] for c in plan["cells"]))
         self.cells: dict[tuple[str, str, str], CellResult] = {}
+        self._compared: dict[tuple[str, str, str], Comparison | None] = {}
         for c in plan["cells"]:
             if not c["reported"]:
                 continue
@@ -90,15 +90,23 @@ class Result:
         found = self.cells.get((net, data, label))
         return found if found is not None and found.records else None
 
+    def data_with(self, net: str) -> list[str]:
+        """The data sets of which there is something to show."""
+        return [d for d in self.data if any(self.cell(net, d, label) for label in self.labels)]
+
     def ranked(self) -> list[str]:
         return [label for label in self.labels if label not in UNRANKED]
 
     def comparison(self, net: str, data: str, label: str) -> Comparison | None:
         """The reference row against this one."""
-        ours, other = self.cell(net, data, self.protocol.reference), self.cell(net, data, label)
-        if ours is None or other is None or label == self.protocol.reference:
-            return None
-        return compare(ours.test, other.test)
+        key = net, data, label
+        if key not in self._compared:
+            ours, other = self.cell(net, data, self.protocol.reference), self.cell(*key)
+            if ours is None or other is None or label == self.protocol.reference:
+                self._compared[key] = None
+            else:
+                self._compared[key] = compare(ours.test, other.test)
+        return self._compared[key]
 
     def best(self, net: str, data: str) -> set[str]:
         """The rows with the highest mean, to the two digits that are shown."""
@@ -122,28 +130,37 @@ class Result:
         everywhere = [name for name in per_set[0] if all(name in found for found in per_set)]
         return {name: float(np.mean([found[name] for found in per_set])) for name in everywhere}
 
+    def ranking(self, net: str) -> CriticalDifference | None:
+        """Ranks of the mean accuracies over the data sets of a net."""
+        scores = {
+            n: {d: c.mean for d in self.data if (c := self.cell(net, d, n)) is not None}
+            for n in self.ranked()
+        }
+        return critical_difference({name: found for name, found in scores.items() if found})
+
     def summary(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for net in self.nets:
             for data in self.data:
+                place = self.split_ranks(net, data)
                 for label in self.labels:
                     cell = self.cell(net, data, label)
                     if cell is None:
                         continue
-                    entry: dict[str, Any] = {
+                    n = len(cell.records)
+                    values: dict[str, Any] = {
                         "mean": round(cell.mean, 4),
-                        "std": round(cell.std, 4) if len(cell.records) > 1 else None,
-                        "n": len(cell.records),
+                        "std": round(cell.std, 4) if n > 1 else None,
+                        "n": n,
                     }
-                    rank = self.split_ranks(net, data).get(label)
-                    if rank is not None:
-                        entry["mean_rank"] = round(rank, 4)
+                    if label in place:
+                        values["mean_rank"] = round(place[label], 4)
                     test = self.comparison(net, data, label)
                     if test is not None:
-                        entry["p"] = float(f"{test.p:.3g}")
-                        entry["p_corrected"] = float(f"{test.p_corrected:.3g}")
-                        entry["mark"] = test.mark
-                    found.setdefault(net, {}).setdefault(data, {})[label] = entry
+                        values["p"] = float(f"{test.p:.3g}")
+                        values["p_corrected"] = float(f"{test.p_corrected:.3g}")
+                        values["mark"] = test.mark
+                    found.setdefault(net, {}).setdefault(data, {})[label] = values
         return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from oneof.lab.paper import published
@@ -17,6 +17,8 @@ NAMES = {
     "cavl": "CAVL", "lws": "LWS", "rc": "RC", "cc": "CC", "proden": "PRODEN", "average": "Average",
     "oracle": "Oracle",
 }  # fmt: skip
+
+SELECTION = "selection − test"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,11 @@ class Grid:
 
     columns: list[str]
     rows: list[list[Shown]]
-    notes: list[str]
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, columns: list[str], rows: list[list[str]]) -> Grid:
+        return cls(columns, [[Shown(cell) for cell in row] for row in rows])
 
 
 def title(data: str) -> str:
@@ -46,29 +52,40 @@ def method_title(label: str) -> str:
     return NAMES.get(label, label)
 
 
-def grid(result: Result, net: str, paper: bool = True) -> Grid:
+def grid(result: Result, net: str) -> Grid:
     """Mean ± std, the mark of the paired test, mean rank; the paper's number and the difference beside it."""
-    p = result.protocol
-    data = [d for d in result.data if any(result.cell(net, d, label) for label in result.labels)]
-    with_paper = {d: paper and any(published(p.paper_table, n, d) for n in result.labels) for d in data}
-    columns = ["method"]
+    table, data = result.protocol.paper_table, result.data_with(net)
+    with_paper = {d for d in data if any(published(table, n, d) for n in result.labels)}
+    ranks = result.mean_ranks(net)
+    gaps = {label: selection_minus_test(result, net, label) for label in result.labels}
+    columns, rows = ["method"], []
     for d in data:
-        columns.append(title(d))
-        if with_paper[d]:
-            columns.append("paper")
-    mean_ranks = result.mean_ranks(net)
-    rows = []
+        columns += [title(d), "paper"] if d in with_paper else [title(d)]
+    columns.append("mean rank")
+    if any(gap is not None for gap in gaps.values()):
+        columns.append(SELECTION)
     for label in result.labels:
         row = [Shown(method_title(label) + (" (adapted)" if _adapted(result, label) else ""))]
         for d in data:
             row.append(_cell(result, net, d, label))
-            if with_paper[d]:
+            if d in with_paper:
                 row.append(_paper_cell(result, net, d, label))
-        rank = mean_ranks.get(label)
-        row.append(Shown("–" if rank is None else f"{rank:.2f}"))
+        row.append(Shown(f"{ranks[label]:.2f}" if label in ranks else "–"))
+        if columns[-1] == SELECTION:
+            row.append(Shown(points(gaps[label])))
         rows.append(row)
-    columns.append("mean rank")
     return Grid(columns, rows, notes(result, net))
+
+
+def selection_minus_test(result: Result, net: str, label: str) -> float | None:
+    """Mean over the data sets in points; None where no selection accuracy is recorded."""
+    cells = [c for d in result.data if (c := result.cell(net, d, label)) is not None]
+    found = [c.selection_minus_test for c in cells if c.selection_minus_test is not None]
+    return sum(found) / len(found) if found else None
+
+
+def points(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.1f}"
 
 
 def _adapted(result: Result, label: str) -> bool:
@@ -99,23 +116,27 @@ def _paper_cell(result: Result, net: str, data: str, label: str) -> Shown:
 
 def notes(result: Result, net: str) -> list[str]:
     """What stands below every table."""
-    p = result.protocol
-    counts = {len(c.records) for (n, _, _), c in result.cells.items() if n == net and c.records}
-    n = " or ".join(map(str, sorted(counts))) or "0"
-    seeds = {s for (n_, _, _), c in result.cells.items() if n_ == net for s in c.test}
-    if len(seeds) == 1:
+    p, cells = result.protocol, [c for (n, _, _), c in result.cells.items() if n == net]
+    counts = sorted({len(c.records) for c in cells if c.records})
+    if len({seed for c in cells for seed in c.test}) == 1:
         lines = [
             "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
         ]
     else:
         lines = [
-            f"Test accuracy in %, mean ± standard deviation over n = {n} splits. "
+            "Test accuracy in %, mean ± standard deviation over "
+            f"n = {' or '.join(map(str, counts)) or '0'} splits. "
             f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
             "Mean rank: over splits, then data sets; 1 is best."
         ]
+    if any(c.selection_minus_test is not None for c in cells):
+        lines.append(
+            f"{SELECTION.capitalize()}: accuracy on the selection rows (the validation rows, from which some "
+            "methods learn) minus test accuracy, in points, mean over data sets."
+        )
     if any(published(p.paper_table, label, d) for label in result.labels for d in result.data):
         lines.append("Paper: the published mean, in brackets ours minus it.")
-    failed = sum(c.failed for (n_, _, _), c in result.cells.items() if n_ == net)
+    failed = sum(c.failed for c in cells)
     if failed:
         lines.append(f"{failed} reported trainings failed and are not in the means.")
     for name, reason in result.plan["left_out"].items():

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from oneof.candidates import Candidates
+from oneof.classifier.scoring import label_free
 from oneof.datasets import Scaling, hold_out, split_80_10_10
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
@@ -22,35 +22,60 @@ from oneof.lab.prepared import Prepared, prepare
 from oneof.lab.records import Record
 from oneof.lab.runners.base import Place
 from oneof.methods import make_method
-from oneof.nets import build_net, evaluation_mode
+from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
-from oneof.training.sources import EVALUATION_BATCH as BATCH
+from oneof.training.predict import in_batches
 from oneof.views import ImageViews, RowItself, Views
 
 CURVES = ("loss", "selection", "test", "q_change", "w_entropy", "w_on_truth")
 """Columns of the epoch log that a job with `curves` keeps, beside the accuracy of pseudo-labels."""
 
 
+class OutOfTime(Exception):
+    """The time of the lab is up; the checkpoint of the training is stored."""
+
+
+class TimedRun(Run):
+    """A run that ends at its first checkpoint after a moment, to be continued later."""
+
+    def __init__(self, folder: Path, epochs: int, until: float | None) -> None:
+        super().__init__(folder)
+        self.epochs, self.until = epochs, until
+
+    def save(self, checkpoint: dict[str, Any]) -> None:
+        super().save(checkpoint)
+        if self.until is not None and time.time() > self.until and len(checkpoint["history"]) < self.epochs:
+            raise OutOfTime
+
+
 def run_job(job: Job, place: Place | None = None) -> Record:
-    """The record of a job, whatever happens in it."""
+    """The record of a job, whatever happens in it; of status `stopped` where the time was up."""
     place = place or Place()
     began = time.perf_counter()
     record: Record = {"job": job.hash, "config": dict(job.config)}
-    images = "views" in job.config
-    run = place.scratch / job.hash if place.scratch is not None and images else None
-    if images:  # where and how, which decides their last digits and their cost
+    run = place.scratch / job.hash if place.scratch is not None and "views" in job.config else None
+    spent, before = run and run / "seconds.txt", 0.0  # of earlier calls that ran out of time
+    if spent is not None and spent.exists():
+        before = float(spent.read_text(encoding="ascii"))
+    if "views" in job.config:  # where and how, which decides the last digits of images and their cost
         record["place"] = place.describe()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             record |= {"status": "ok", "result": run_trial(job.config, place, run)}
+        record["result"]["train_seconds"] = round(record["result"]["train_seconds"] + before, 4)
         if run is not None:
             shutil.rmtree(run, ignore_errors=True)
+    except OutOfTime:
+        record["status"] = "stopped"
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         line = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error} ({line})"}
-    return record | {"seconds": round(time.perf_counter() - began, 4)}
+    record["seconds"] = round(time.perf_counter() - began + before, 4)
+    if record["status"] == "stopped" and spent is not None:
+        spent.write_text(str(record["seconds"]), encoding="ascii")
+    return record
 
 
 @dataclass
@@ -98,7 +123,7 @@ def run_trial(
         selection=parts.selection,
         test=parts.test if config["curves"] else None,
         views=parts.views,
-        run=None if run is None else Run(run),
+        run=None if run is None else TimedRun(run, recipe["epochs"], place.until),
     )
     seconds = time.perf_counter() - began
     return outcome(trained, parts, bool(config["curves"])) | {"train_seconds": round(seconds, 4)}
@@ -144,8 +169,8 @@ def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
     result: dict[str, Any] = {
         "test": float((probabilities.argmax(1) == parts.test[1]).mean()),
         "selection": float(parts.selection.mask[np.arange(len(chosen)), chosen.argmax(1)].mean()),
-        "covering": covering,
-        "approximated": approximated,
+        "covering": float(covering.mean()),
+        "approximated": float(approximated.mean()),
         "pseudo_labels": float((trained.pseudo_labels.argmax(1) == parts.candidates.truth).mean()),
         "epoch": trained.best_epoch,
         "epochs": len(trained.history),
@@ -156,25 +181,14 @@ def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
     return result | ({"curves": compact(trained.history)} if curves else {})
 
 
-@torch.no_grad()
 def predict(trained: Trained, x: np.ndarray, views: Views) -> np.ndarray:
     """Probabilities of the selected weights."""
-    device = next(trained.state.net.parameters()).device
-    with evaluation_mode(trained.state):
-        logits = [
-            trained.method.logits(trained.state, views.plain(torch.as_tensor(x[i : i + BATCH]).to(device)))
-            for i in range(0, len(x), BATCH)
-        ]
-    return torch.cat(logits).softmax(dim=1).cpu().numpy()
-
-
-def label_free(probabilities: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
-    """Covering rate and approximated accuracy of predictions, by candidate sets alone (PLENCH)."""
-    rows, columns = np.arange(len(mask)), probabilities.argmax(axis=1)
-    inside = probabilities * mask
-    mass = inside.sum(axis=1)
-    share = np.divide(inside[rows, columns], mass, out=np.zeros_like(mass), where=mass > 0)
-    return float(mask[rows, columns].mean()), float(share.mean())
+    method, state = trained.method, trained.state
+    device = next(state.net.parameters()).device
+    logits = in_batches(
+        lambda part: method.logits(state, part), x, views=views, modules=[state], device=device
+    )
+    return logits.softmax(dim=1).cpu().numpy()
 
 
 def compact(history: list[dict[str, Any]]) -> dict[str, list[float]]:

@@ -193,6 +193,14 @@ class Method:
             if name in state.rows
         }
 
+    def row_numbers(self, n_classes: int) -> int:
+        """How many numbers it keeps of a training row: by default one target."""
+        return n_classes
+
+    def extra_numbers(self, n_classes: int, n_features: int, batch_size: int) -> int:
+        """How many numbers it keeps beside the net and its rows, and needs in a step."""
+        return 0
+
     def params(self) -> dict[str, Any]:
         """Hyper-parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
@@ -255,8 +263,8 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
             raise ValueError(f"{name} has no hyper-parameter {key!r}; it has {', '.join(sorted(known))}.")
         elif (only := cls.dropped[key]) is not None and value not in only:
             raise ValueError(
-                f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; only what was made "
-                f"with {only[0]!r} can still be used."
+                f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; only "
+                f"what was made with {only[0]!r} can still be used."
             )
     return cls(**given)
 

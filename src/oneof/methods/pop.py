@@ -58,6 +58,9 @@ class Pop(Method):
         state.rows.add("recent", torch.zeros_like(target))
         return state
 
+    def row_numbers(self, n_classes: int) -> int:
+        return 3 * n_classes
+
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         target, alive = state.rows.take(batch.index, "target", "alive")
         logits = [state.net(view) for view in batch.views]

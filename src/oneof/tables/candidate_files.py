@@ -1,4 +1,14 @@
-"""Candidate sets in files of our own: `.npz` and `.parquet`."""
+"""Candidate sets in files of our own, `.npz` and `.parquet`, written whole or not at all.
+
+A Parquet file has one line per row and is readable by any tool that knows Parquet:
+
+    id          text or whole numbers, where the rows have names
+    candidates  list of class names
+    truth       name of the true class, empty where unknown; only where truth is known at all
+    answers     list of {worker, label}; only where the answers are known
+
+Class names, provenance and the hash of the sets lie in the metadata of the file, as JSON.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +20,22 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates import CandidateError, Candidates
+from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.tables import annotation_parquet
 from oneof.tables.errors import DataError
-from oneof.tables.files import write_with
+from oneof.tables.files import replacing, write_with
+from oneof.tables.reader import needs_polars
 
 _KIND = "oneof candidates"
+_KEY = "oneof"
 
 
 def save_candidates(candidates: Candidates, path: Path | str) -> None:
-    """Write candidate sets to an `.npz` file, whole or not at all; class names must be text or numbers."""
+    """Write candidate sets to an `.npz` file; class names must be text or numbers."""
     path = Path(path)
     if path.suffix != ".npz":
         raise DataError(f"cannot save candidates as {path.name}: the name must end in .npz.")
-    _write_npz(Annotations(candidates), path)
+    save_annotations(Annotations(candidates), path)
 
 
 def load_candidates(path: Path | str) -> Candidates:
@@ -33,18 +44,29 @@ def load_candidates(path: Path | str) -> Candidates:
 
 
 def save_annotations(annotations: Annotations, path: Path | str) -> None:
-    """Write candidate sets with the names of their rows and all answers, whole or not at all.
+    """Write candidate sets with the names of their rows and all answers.
 
     `.npz`: what `save_candidates` writes, and ids and answers beside it. `.parquet`: a table that other
     tools read, with the columns `id`, `candidates`, `truth` and `answers` (needs polars).
     """
     path = Path(path)
-    if path.suffix == ".npz":
-        _write_npz(annotations, path)
-    elif path.suffix == ".parquet":
-        annotation_parquet.write(annotations, facts_text(annotations.candidates, path), path)
-    else:
+    if path.suffix not in (".npz", ".parquet"):
         raise DataError(f"cannot save annotations as {path.name}: the name must end in .npz or .parquet.")
+    candidates, answers = annotations.candidates, annotations.answers
+    facts = {
+        "kind": _KIND,
+        "classes": list(candidates.classes),
+        "truth_may_be_outside": candidates.truth_may_be_outside,
+        "provenance": dict(candidates.provenance),
+        "hash": candidates.hash,
+    }
+    if answers is not None and path.suffix == ".parquet":
+        facts |= {"workers": list(answers.workers), "named": answers.named}
+    try:
+        text = json.dumps(facts)
+    except TypeError as error:
+        raise DataError(f"cannot save candidates to {path.name}: {error}; use text or numbers.") from None
+    (_write_npz if path.suffix == ".npz" else _write_parquet)(annotations, text, path)
 
 
 def load_annotations(path: Path | str) -> Annotations:
@@ -53,7 +75,7 @@ def load_annotations(path: Path | str) -> Annotations:
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
     try:
-        made, facts = annotation_parquet.read(path) if path.suffix == ".parquet" else _read_npz(path)
+        made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
     except DataError:
         raise
     except CandidateError as error:
@@ -70,62 +92,39 @@ def load_annotations(path: Path | str) -> Annotations:
     return made
 
 
-def facts_text(candidates: Candidates, path: Path) -> str:
-    """What a file of candidates says besides the sets themselves, as JSON."""
-    facts = {
-        "kind": _KIND,
-        "classes": list(candidates.classes),
-        "truth_may_be_outside": candidates.truth_may_be_outside,
-        "provenance": dict(candidates.provenance),
-        "hash": candidates.hash,
-    }
-    try:
-        return json.dumps(facts)
-    except TypeError as error:
-        raise DataError(f"cannot save candidates to {path.name}: {error}; use text or numbers.") from None
+def _candidates(mask: np.ndarray, truth: np.ndarray | None, facts: dict[str, Any], path: Path) -> Candidates:
+    classes, outside = tuple(facts["classes"]), facts["truth_may_be_outside"]
+    return Candidates(mask, classes, truth, outside, facts["provenance"], source=path.name)
 
 
-def _write_npz(annotations: Annotations, path: Path) -> None:
+# ---- npz --------------------------------------------------------------------------------------
+
+
+def _write_npz(annotations: Annotations, facts: str, path: Path) -> None:
     candidates, answers = annotations.candidates, annotations.answers
-    arrays: dict[str, Any] = {
-        "facts": facts_text(candidates, path),
-        "mask": np.packbits(candidates.mask, axis=1),
-    }
+    arrays: dict[str, Any] = {"facts": facts, "mask": np.packbits(candidates.mask, axis=1)}
     if candidates.truth is not None:
         arrays["truth"] = candidates.truth
     if annotations.ids is not None:
         arrays["ids"] = _packed_names(annotations.ids)
     if answers is not None:
-        arrays |= {
-            "answer_row": answers.row,
-            "answer_worker": answers.worker,
-            "answer_label": answers.label,
-            "answer_named": np.array(answers.named),
-            "workers": _packed_names(answers.workers),
-        }
+        arrays |= {f"answer_{name}": getattr(answers, name) for name in ("row", "worker", "label")}
+        arrays |= {"answer_named": np.array(answers.named), "workers": _packed_names(answers.workers)}
     write_with(path, lambda out: np.savez_compressed(out, **arrays))
 
 
 def _read_npz(path: Path) -> tuple[Annotations, dict[str, Any]]:
-    with np.load(path, allow_pickle=False) as stored:
-        facts = json.loads(str(stored["facts"]))
-        classes = facts["classes"]
-        mask = np.unpackbits(stored["mask"], axis=1, count=len(classes)).astype(bool)
-        truth = stored["truth"] if "truth" in stored.files else None
-        ids = _unpacked_names(stored["ids"]) if "ids" in stored.files else None
-        answers = None
-        if "answer_row" in stored.files:
-            answers = Answers(
-                stored["answer_row"],
-                stored["answer_worker"],
-                stored["answer_label"],
-                _unpacked_names(stored["workers"]),
-                bool(stored["answer_named"]),
-            )
-    made = Candidates(
-        mask, tuple(classes), truth, facts["truth_may_be_outside"], facts["provenance"], source=path.name
-    )
-    return Annotations(made, ids, answers), facts
+    with np.load(path, allow_pickle=False) as file:
+        stored = {name: file[name] for name in file.files}
+    facts = json.loads(str(stored["facts"]))
+    mask = np.unpackbits(stored["mask"], axis=1, count=len(facts["classes"])).astype(bool)
+    ids = _unpacked_names(stored["ids"]) if "ids" in stored else None
+    answers = None
+    if "answer_row" in stored:
+        row, worker, label = (stored[f"answer_{name}"] for name in ("row", "worker", "label"))
+        workers = _unpacked_names(stored["workers"])
+        answers = Answers(row, worker, label, workers, bool(stored["answer_named"]))
+    return Annotations(_candidates(mask, stored.get("truth"), facts, path), ids, answers), facts
 
 
 def _packed_names(names: tuple[str | int, ...]) -> np.ndarray:
@@ -135,3 +134,96 @@ def _packed_names(names: tuple[str | int, ...]) -> np.ndarray:
 
 def _unpacked_names(packed: np.ndarray) -> tuple[Any, ...]:
     return tuple(json.loads(packed.tobytes()))
+
+
+# ---- Parquet ----------------------------------------------------------------------------------
+
+
+def _write_parquet(annotations: Annotations, facts: str, path: Path) -> None:
+    polars = needs_polars()
+    candidates, answers, ids = annotations.candidates, annotations.answers, annotations.ids
+    names = _column_names(candidates.classes, path)
+    columns: dict[str, Any] = {}
+    if ids is not None:
+        if len({isinstance(name, str) for name in ids}) > 1:
+            raise DataError(f"cannot save {path.name}: some ids are text and some numbers; save as .npz.")
+        columns["id"] = polars.Series("id", list(ids))
+    row, column = np.nonzero(candidates.mask)
+    columns["candidates"] = _lists("candidates", names.gather(column), row, len(candidates))
+    if candidates.truth is not None:
+        places = [None if k == UNKNOWN else k for k in candidates.truth.tolist()]
+        columns["truth"] = names.gather(polars.Series(places, dtype=polars.UInt32))
+    if answers is not None:
+        worker = polars.Series("worker", list(answers.workers), dtype=polars.String).gather(answers.worker)
+        said = polars.DataFrame({"worker": worker, "label": names.gather(answers.label)}).to_struct("answers")
+        columns["answers"] = _lists("answers", said, answers.row, len(candidates))
+    with replacing(path) as beside:
+        try:
+            polars.DataFrame(columns).write_parquet(beside, metadata={_KEY: facts})
+        except TypeError as error:  # the first versions had no place for metadata
+            raise DataError("writing annotations as Parquet needs a newer polars; save as .npz.") from error
+
+
+def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
+    polars = needs_polars()
+    try:
+        metadata, frame = polars.read_parquet_metadata(path), polars.read_parquet(path)
+    except Exception as error:  # a broken file raises whatever the parser trips over
+        raise DataError(f"{path} is not a readable Parquet file: {error}") from error
+    try:
+        return _from_frame(frame, metadata, path)
+    except polars.exceptions.PolarsError as error:
+        raise DataError(f"{path}: not a file of candidates ({error}).") from None
+
+
+def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annotations, dict[str, Any]]:
+    if _KEY not in metadata or "candidates" not in frame.columns:
+        raise DataError(
+            f"{path}: not a file of candidates; write it with save_annotations, or make one from a table "
+            "with `oneof candidates import`."
+        )
+    facts = json.loads(metadata[_KEY])
+    column = {name: k for k, name in enumerate(_column_names(tuple(facts["classes"]), path).to_list())}
+    row, labels = _flat(frame["candidates"])
+    mask = np.zeros((len(frame), len(column)), dtype=bool)
+    mask[row, [column[name] for name in labels.to_list()]] = True
+    truth = None
+    if "truth" in frame.columns:
+        known = frame["truth"].to_list()
+        truth = np.array([UNKNOWN if name is None else column[name] for name in known], dtype=np.int64)
+    answers = None
+    if "answers" in frame.columns:
+        row, said = _flat(frame["answers"])
+        number = {name: k for k, name in enumerate(facts["workers"])}
+        worker = [number[name] for name in said.struct.field("worker").to_list()]
+        label = [column[name] for name in said.struct.field("label").to_list()]
+        names = tuple(facts["workers"])
+        answers = Answers(row, np.array(worker, dtype=int), np.array(label, dtype=int), names, facts["named"])
+    ids = tuple(frame["id"].to_list()) if "id" in frame.columns else None
+    return Annotations(_candidates(mask, truth, facts, path), ids, answers), facts
+
+
+def _column_names(classes: tuple[Any, ...], path: Path) -> Any:
+    """The classes as one column of one type: whole numbers stay numbers, all else is text."""
+    polars = needs_polars()
+    if all(isinstance(name, int) and not isinstance(name, bool) and abs(name) < 2**63 for name in classes):
+        return polars.Series("label", list(classes), dtype=polars.Int64)
+    texts = [str(name) for name in classes]
+    if len(set(texts)) < len(texts):
+        raise DataError(f"cannot save {path.name}: two classes have the same text, {classes}; save as .npz.")
+    return polars.Series("label", texts, dtype=polars.String)
+
+
+def _lists(name: str, values: Any, row: np.ndarray, n: int) -> Any:
+    """A column of lists: the values of row 0, of row 1, ...; `row` is sorted and may skip rows."""
+    polars = needs_polars()
+    single = polars.DataFrame({"row": row.astype(np.int64), name: values})
+    grouped = single.group_by("row", maintain_order=True).agg(polars.col(name))
+    rows = polars.DataFrame({"row": np.arange(n, dtype=np.int64)})
+    return rows.join(grouped, on="row", how="left", maintain_order="left")[name]
+
+
+def _flat(lists: Any) -> tuple[np.ndarray, Any]:
+    """The values of a column of lists one below the other, and the row of each."""
+    sizes = lists.list.len().fill_null(0).to_numpy()
+    return np.repeat(np.arange(len(lists)), sizes), lists.filter(lists.list.len() > 0).explode()

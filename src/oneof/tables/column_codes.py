@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.tables.columns import as_text, numbers, odd_cell, text_counts, vectors
+from oneof.candidates.cells import cell_text
+from oneof.tables.columns import numbers, odd_cell, text_counts, vectors
 from oneof.tables.errors import DataError
 
 MOST_VALUES = 50
@@ -123,7 +124,7 @@ class CategoryColumn:
         place[None] = width - 1 if self.flag else unseen
         cells = column.tolist() if isinstance(column, np.ndarray) else column
         try:
-            codes = {value: place.get(as_text(value), unseen) for value in set(cells)}
+            codes = {value: place.get(cell_text(value), unseen) for value in set(cells)}
         except TypeError:
             raise DataError(
                 f'column "{self.name}"{where} holds lists; the model was trained on single values there.'

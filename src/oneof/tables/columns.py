@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates.cells import cell_text, is_missing
 from oneof.tables.errors import DataError
 
 # in a column of numbers these texts stand for a missing one; in a column of texts only the empty cell does
@@ -37,7 +38,7 @@ def as_columns(table: Any) -> dict[str, Any]:
     return {str(name): table[name] for name in columns}
 
 
-def plain_column(column: Any) -> np.ndarray | list[Any]:
+def as_column(column: Any) -> np.ndarray | list[Any]:
     """An array where the column is one of numbers, booleans or dates, else a list."""
     if hasattr(column, "to_numpy"):
         column = column.to_numpy()
@@ -46,21 +47,9 @@ def plain_column(column: Any) -> np.ndarray | list[Any]:
     return column if isinstance(column, list) else list(column)
 
 
-def is_absent(value: Any) -> bool:
-    """None, NaN, a data frame's missing value, or an empty text."""
-    if isinstance(value, str):
-        return not value.strip()
-    if value is None or isinstance(value, bool | int | list | tuple | np.ndarray):
-        return value is None
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # pandas' NA refuses to be compared
-        return True
-
-
 def first_present(values: Sequence[Any]) -> Any:
     """The first value that is not missing, or None."""
-    return next((v for v in values if not is_absent(v)), None)
+    return next((v for v in values if not is_missing(v)), None)
 
 
 # ---- numbers ----------------------------------------------------------------------------------
@@ -105,7 +94,7 @@ def odd_cell(values: list[Any]) -> tuple[int, float]:
 
 
 def _absent_number(value: Any) -> bool:
-    return value.strip().lower() in NO_NUMBER if isinstance(value, str) else is_absent(value)
+    return value.strip().lower() in NO_NUMBER if isinstance(value, str) else is_missing(value)
 
 
 def _number(value: Any) -> float | None:
@@ -118,7 +107,7 @@ def _number(value: Any) -> float | None:
 
 
 def _truth_value(value: Any) -> float | None:
-    if is_absent(value):
+    if is_missing(value):
         return np.nan
     return {"true": 1.0, "false": 0.0}.get(str(value).strip().lower())
 
@@ -166,7 +155,7 @@ def holds_vectors(value: Any) -> bool:
 
 def _vector(value: Any) -> Any:
     """The numbers of a cell, None where it is missing; a ValueError where it is something else."""
-    if is_absent(value):
+    if is_missing(value):
         return None
     if isinstance(value, str):
         try:
@@ -181,22 +170,11 @@ def _vector(value: Any) -> Any:
 # ---- texts ------------------------------------------------------------------------------------
 
 
-def as_text(value: Any) -> str | None:
-    """The text of a cell, None where it is missing; whole numbers without a decimal point."""
-    if isinstance(value, str):
-        return value.strip() or None
-    if is_absent(value):
-        return None
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def text_counts(values: Sequence[Any]) -> Counter[str]:
     """How often every text occurs; missing cells are not counted."""
     made: Counter[str] = Counter()
     for value, count in Counter(values).items():
-        text = as_text(value)
+        text = cell_text(value)
         if text is not None:
             made[text] += count
     return made

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates.cells import short
 from oneof.tables.column_codes import (
     MOST_VALUES,
     CategoryColumn,
@@ -21,12 +22,12 @@ from oneof.tables.column_codes import (
 from oneof.tables.columns import (
     DATES,
     MOSTLY_NUMBERS,
+    as_column,
     as_columns,
     first_present,
     holds_vectors,
     numbers,
     odd_cell,
-    plain_column,
     text_counts,
     vectors,
     why_an_id,
@@ -62,13 +63,13 @@ class TableEncoder:
         table, where = as_columns(columns), _where(columns)
         for name in (*wanted, *without):
             if name not in table:
-                raise DataError(f'there is no column "{name}"{where}; there are {_listed(list(table))}.')
+                raise DataError(f'there is no column "{name}"{where}; there are {short(table, 20)}.')
         # a column without a name is the row number that data frames write in front of a table
         chosen = list(wanted) or [name for name in table if name and name not in without]
         codes: list[ColumnCode] = []
         left_out: dict[str, str] = {}
         for name in chosen:
-            made = _learn(name, plain_column(table[name]), where)
+            made = _learn(name, as_column(table[name]), where)
             if not isinstance(made, str):
                 codes.append(made)
             elif wanted:
@@ -95,15 +96,15 @@ class TableEncoder:
         table, where = as_columns(columns), _where(columns)
         absent = [name for name in self.column_names if name not in table]
         if absent:
-            others = f" and {len(absent) - 1} more ({_listed(absent[1:])})" if len(absent) > 1 else ""
+            others = f" and {len(absent) - 1} more ({short(absent[1:], 20)})" if len(absent) > 1 else ""
             raise DataError(
                 f'there is no column "{absent[0]}"{others}{where}, a feature the model was trained on.\n'
-                f"  There are {_listed(list(table))}."
+                f"  There are {short(table, 20)}."
             )
         made: np.ndarray | None = None
         at = 0
         for code in self.codes:
-            part = code.encode(plain_column(table[code.name]), where)
+            part = code.encode(as_column(table[code.name]), where)
             if made is None:
                 made = np.empty((len(part), len(self.feature_names)), dtype=np.float32)
             if len(part) != len(made):
@@ -186,8 +187,3 @@ def _learn(name: str, column: np.ndarray | list[Any], where: str) -> ColumnCode 
 def _where(columns: Any) -> str:
     path = getattr(columns, "path", None)
     return f" in {path}" if isinstance(path, str | Path) else ""
-
-
-def _listed(names: list[str], limit: int = 20) -> str:
-    more = f", … {len(names)} in all" if len(names) > limit else ""
-    return ", ".join(map(repr, names[:limit])) + more

@@ -1,7 +1,7 @@
 """The training loop and what belongs to it."""
 
-from oneof.training.clean import CleanRows, find_clean_rows
-from oneof.training.fit import Trained, TrainingError
+from oneof.training.clean import CleanRows
+from oneof.training.given import Trained, TrainingError
 from oneof.training.loop import train
 from oneof.training.progress import Silent, default_progress
 from oneof.training.recipe import Recipe
@@ -16,6 +16,5 @@ __all__ = [
     "Trained",
     "TrainingError",
     "default_progress",
-    "find_clean_rows",
     "train",
 ]

@@ -1,14 +1,20 @@
-"""Clean rows: the few labels that can be trusted, and what to do when there are none."""
+"""Clean rows: the few labels that can be trusted, their division, and what a step sees of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from oneof.candidates import Candidates
 from oneof.datasets.splits import hold_out
+from oneof.methods.base import CleanBatch
+from oneof.training.distributed import Shards
+from oneof.training.sources import as_input
+from oneof.views import Views
 
 
 @dataclass(frozen=True)
@@ -19,9 +25,9 @@ class CleanRows:
     ----------
     x : array or tensor (m, ...)
     mask : bool array (m, c)
-        One label per row; where only candidate sets could be held out, the sets.
+        One label per row. Rows to select by may have candidate sets instead, where no label is known.
     source : str
-        `given`, `singletons` or `held-out sets`; recorded and shown.
+        Where they come from; recorded and shown.
     """
 
     x: Any
@@ -40,36 +46,87 @@ class CleanRows:
         return CleanRows(self.x[rows], self.mask[rows], self.source)
 
     def divide(self, share: float, seed: int) -> tuple[CleanRows, CleanRows]:
-        """Two parts: one to learn from, and a `share` to select by (stratified)."""
-        split = hold_out(len(self), share, seed, labels=self.labels)
-        return self.take(split.train), self.take(split.validation)
+        """Rows to learn from, and a `share` to judge by."""
+        learned, judged = divide_rows(len(self), share, seed, self.labels)
+        return self.take(learned), self.take(judged)
 
 
-def find_clean_rows(candidates: Candidates, seed: int) -> tuple[np.ndarray, np.ndarray, str]:
-    """Rows that leave training to serve as clean rows when the user gave none.
+def divide_rows(
+    n: int, share: float, seed: int, labels: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The one division of clean rows: numbers of those to learn from and those to judge by, stratified."""
+    split = hold_out(n, share, seed, labels=labels)
+    return split.train, split.validation
 
-    With at least max(30, 2c) singletons: half of them, at most a tenth of all rows, stratified (the
-    other half stays: labelled rows are worth training on). Otherwise a tenth of all rows, whose
-    candidate sets serve in place of labels. Rows that the classifier memorises teach the
-    meta-learner nothing, so clean rows never stay in training.
 
-    Returns
-    -------
-    kept, held : int arrays
-        Rows that stay in training, and the clean ones.
-    source : str
-        `singletons`, `held-out sets`, or `none` where there are too few rows to hold any out.
+class CleanSource:
+    """Clean rows on the training device, as they are stored (bytes), and which of them a step takes.
+
+    They have a generator of their own: all methods see the training rows in the same order. Processes that
+    train together draw the same and each takes an equal part; a random remainder is left out.
     """
-    n, c = candidates.mask.shape
-    alone = np.flatnonzero(candidates.singletons)
-    if len(alone) >= max(30, 2 * c):
-        size = min(len(alone) // 2, round(0.1 * n))
-        labels = candidates.mask[alone].argmax(axis=1)
-        held = alone[hold_out(len(alone), size / len(alone), seed, labels=labels).validation]
-        source = "singletons"
-    elif n >= 10:
-        held = hold_out(n, 0.1, seed).validation
-        source = "held-out sets"
-    else:
-        return np.arange(n), np.zeros(0, dtype=np.int64), "none"
-    return np.setdiff1d(np.arange(n), held), held, source
+
+    def __init__(
+        self,
+        rows: CleanRows | None,
+        shards: Shards,
+        views: Views,
+        device: torch.device,
+        dtype: torch.dtype,
+        seed: int,
+    ) -> None:
+        self.n_rows = 0 if rows is None else len(rows)
+        self.shards, self.views, self.device, self.seed = shards, views, device, seed
+        self.generator = torch.Generator().manual_seed(seed)
+        self.x, self.mask = on_device(rows, device, dtype) if rows is not None else (None, None)
+
+    def draws(self, size: int) -> Iterator[Tensor]:
+        """Numbers of the rows of one step after the other: none, all if they are few, else a random part."""
+        n, equal = self.n_rows, self._equal(size)
+        fixed = self.shards.part(torch.arange(equal)).to(self.device)
+        while True:
+            if equal == n or not equal:
+                yield fixed
+                continue
+            if size >= n:
+                rows = torch.randperm(n, generator=self.generator)[:equal]
+            else:
+                rows = torch.randint(n, (equal,), generator=self.generator)
+            yield self.shards.part(rows).to(self.device, non_blocking=True)
+
+    def lots(self, size: int, step: int) -> Tensor:
+        """A uniform number for each clean row of a step; by the step alone, so that there is no state."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+        numbers = torch.rand(self._equal(size), generator=generator)
+        return self.shards.part(numbers).to(self.device, non_blocking=True)
+
+    def _equal(self, size: int) -> int:
+        """How many rows a step takes in all processes together."""
+        size, shards = min(self.n_rows, size), self.shards.count
+        if size and size < shards:
+            raise ValueError(f"{size} clean rows in a step cannot be divided among {shards} shards.")
+        return size - size % shards
+
+    def batch(self, rows: Tensor, lots: Tensor | None = None) -> CleanBatch | None:
+        """Some rows as evaluation sees them, for the method; None where there are none."""
+        taken = self._taken(rows)
+        return None if taken is None else CleanBatch(self.views.plain(taken[0]), taken[1], lots)
+
+    def strong_batch(self, rows: Tensor, generator: torch.Generator) -> CleanBatch | None:
+        """Some rows through the strong view, for the loss: rows that never change are soon known by heart."""
+        taken = self._taken(rows)
+        if taken is None:
+            return None
+        return CleanBatch(self.views.train(taken[0], ("strong",), generator)[0], taken[1])
+
+    def _taken(self, rows: Tensor) -> tuple[Tensor, Tensor] | None:
+        if self.x is None or self.mask is None or not len(rows):
+            return None
+        if len(rows) == len(self.x):
+            return self.x, self.mask
+        return self.x.index_select(0, rows), self.mask.index_select(0, rows)
+
+
+def on_device(rows: CleanRows, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Inputs and masks."""
+    return as_input(rows.x, dtype).to(device), torch.as_tensor(rows.mask.copy()).to(device)

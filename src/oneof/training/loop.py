@@ -15,7 +15,8 @@ from oneof.methods import parallel
 from oneof.methods.base import Method
 from oneof.training.clean import CleanRows
 from oneof.training.distributed import start
-from oneof.training.fit import Fit, Trained
+from oneof.training.given import Given, Trained
+from oneof.training.ongoing import OngoingTraining
 from oneof.training.progress import Progress, Silent, closing
 from oneof.training.recipe import Recipe, choose_device
 from oneof.training.run import Run
@@ -71,35 +72,38 @@ def train(
     first_process = parallel.rank() == 0
     progress = progress if progress and first_process else Silent()
     with seeded(recipe.seed, device), fastest_convolutions(device):
-        fit = Fit(method, net, x, candidates, recipe, clean, selection, test, views or RowItself(), device)
-        checkpoint = start(run, fit.config()) if run else None
+        given = Given(x, candidates, clean, selection, test, views or RowItself())
+        training = OngoingTraining(method, net, given, recipe, device)
+        checkpoint = start(run, training.config()) if run else None
         if checkpoint:
-            fit.load_state_dict(checkpoint)
+            training.load_state_dict(checkpoint)
         else:
-            fit.end_epoch()  # epoch −1: before any step
-            fit.step.epoch = 0
-        progress.start(title or method.info.name, recipe.epochs, fit.step.epoch)
-        began, first = time.perf_counter(), fit.step.epoch
+            training.end_epoch()  # epoch −1: before any step
+            training.step.epoch = 0
+        progress.start(title or method.info.name, recipe.epochs, training.step.epoch)
+        began, first = time.perf_counter(), training.step.epoch
         with finish_epoch_on_interrupt(active=run is not None) as interrupt, closing(progress):
-            while not fit.finished and not out_of_time(began, fit.step.epoch - first, recipe.max_seconds):
-                row = fit.run_epoch()
+            while not training.finished and not out_of_time(
+                began, training.step.epoch - first, recipe.max_seconds
+            ):
+                row = training.run_epoch()
                 progress.epoch(row)
                 interrupted = parallel.anywhere(interrupt.pressed)
                 if run:
                     if first_process:
                         run.log(row)
-                    if fit.finished or interrupted or fit.step.epoch % recipe.checkpoint_every == 0:
-                        saved = fit.state_dict()  # asks all processes
+                    if training.finished or interrupted or training.step.epoch % recipe.checkpoint_every == 0:
+                        saved = training.state_dict()  # asks all processes
                         if first_process:
                             run.save(saved)
-                if interrupted and not fit.finished:
+                if interrupted and not training.finished:
                     assert run is not None
                     raise KeyboardInterrupt(
-                        f"stopped after epoch {fit.step.epoch}; continue from {run.folder}"
+                        f"stopped after epoch {training.step.epoch}; continue from {run.folder}"
                     )
-        trained = fit.result(seconds=time.perf_counter() - began)
+        trained = training.result(seconds=time.perf_counter() - began)
         if run and first_process and not run.done:
-            run.finish({"epochs": fit.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
+            run.finish({"epochs": training.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
         return trained
 
 

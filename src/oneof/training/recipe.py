@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,7 +79,7 @@ class Recipe:
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a number of at least 0.")
         _choice("optimiser", self.optimiser, ("sgd", "adam", "adamw"))
-        _choice("schedule", self.schedule, tuple(SCHEDULES))
+        _choice("schedule", self.schedule, ("constant", "cosine", "one-cycle", "multi-step"))
         _choice("select", self.select, (None, "best", "last"))
         _choice("precision", self.precision, ("auto", "float32", "bf16"))
         _choice("speed", self.speed, ("auto", "eager", "graph", "compiled"))
@@ -128,33 +127,3 @@ def choose_speed(recipe: Recipe, device: torch.device, example: torch.Tensor, ca
         captured=gpu and capturable and speed in ("graph", "compiled"),
         compiled=speed == "compiled",
     )
-
-
-# A schedule is a pure function of how far training has come, in [0, 1): nothing to checkpoint.
-
-
-def _constant(done: float, recipe: Recipe) -> float:
-    return 1.0
-
-
-def _cosine(done: float, recipe: Recipe) -> float:
-    return 0.5 * (1 + math.cos(math.pi * done))
-
-
-def _one_cycle(done: float, recipe: Recipe) -> float:
-    rise, start, end = 0.3, 1 / 25, 1 / 25e4
-    if done < rise:
-        return start + (1 - start) * 0.5 * (1 - math.cos(math.pi * done / rise))
-    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
-
-
-def _multi_step(done: float, recipe: Recipe) -> float:
-    return 0.1 ** sum(done >= milestone for milestone in recipe.milestones)
-
-
-SCHEDULES: dict[str, Callable[[float, Recipe], float]] = {
-    "constant": _constant,
-    "cosine": _cosine,
-    "one-cycle": _one_cycle,
-    "multi-step": _multi_step,
-}

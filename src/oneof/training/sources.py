@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-EVALUATION_BATCH = 4096
-
 
 class Rows(Protocol):
     def __len__(self) -> int:

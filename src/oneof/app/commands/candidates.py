@@ -1,4 +1,4 @@
-"""`oneof candidates`: make candidate sets from true labels, and look at candidate sets."""
+"""`oneof candidates`: import candidate sets, make them from true labels, look at them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg, subcommand
+
+from oneof.tables.importers.options import ImportOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,7 +144,7 @@ class CandidatesDescribe:
     """Print the facts as JSON."""
 
     def run(self) -> int:
-        from oneof.candidates.describe import as_text, describe, save_heat_map, save_size_chart
+        from oneof.candidates.describe import as_text, describe
         from oneof.datasets.ready_made import candidates_of
 
         with _told_in_the_facts():
@@ -150,12 +152,85 @@ class CandidatesDescribe:
         facts = describe(candidates)
         print(json.dumps(facts, indent=1) if self.json else as_text(facts))
         if self.plots:
+            from oneof.lab.candidate_pictures import save_heat_map, save_size_chart
+
             name = Path(self.source).stem
             sizes = save_size_chart(candidates, self.to / f"{name}-sizes.png")
             heat = save_heat_map(candidates, self.to / f"{name}-together.png")
             if not self.json:
                 print(f"pictures: {sizes}, {heat}")
         return 0
+
+
+@dataclass
+class CandidatesImport:
+    """Turn answers of annotators, scores of a model or coarse labels into candidate sets.
+
+    Writes one file with the sets, the names of the rows and who said what; `oneof fit` takes it. Which
+    options belong to which format: docs/importers.md. Others are refused.
+    """
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """What to read."""
+    format: Literal[
+        "crowd",
+        "wide",
+        "label-studio",
+        "records",
+        "jsonl",
+        "scores",
+        "counts",
+        "sets",
+        "complementary",
+        "taxonomy",
+        "mat",
+    ]
+    """crowd: long table task, worker, label; wide: a column per annotator; label-studio: JSON export; records
+    (jsonl): one line per row with its labels; scores: model scores per class; counts: votes per class;
+    sets: prediction sets; complementary: what a row is not; taxonomy: coarse labels; mat: partial-label
+    .mat file."""
+    out: Annotated[Path, arg(metavar="FILE")] = Path("candidates.npz")
+    """Where to write, .npz or .parquet (needs polars)."""
+    json: bool = False
+    """Print the facts as JSON."""
+    import_: Annotated[ImportOptions, arg(name="import")] = field(default_factory=ImportOptions)
+
+    def run(self) -> int:
+        from oneof.candidates.describe import describe
+        from oneof.tables.candidate_files import save_annotations
+        from oneof.tables.errors import DataError
+        from oneof.tables.importers.files import import_file
+
+        if self.out.suffix not in (".npz", ".parquet"):  # noticed before an hour of reading
+            raise DataError(f"--out {self.out}: the name must end in .npz or .parquet.")
+        if self.out.resolve() == self.file.resolve():
+            raise DataError(f"--out {self.out} would replace the file that is read; give another name.")
+        with _told_in_the_facts():
+            made = import_file(self.file, "records" if self.format == "jsonl" else self.format, self.import_)
+        save_annotations(made, self.out)
+        if self.json:
+            c = made.candidates
+            facts = {"provenance": dict(c.provenance), "truth_may_be_outside": c.truth_may_be_outside}
+            print(json.dumps({**facts, **describe(c), "out": str(self.out)}, indent=1))
+        else:
+            print(made.describe())
+            print(f"written to {self.out}")
+            print(f"next:   oneof fit FEATURES --candidates {self.out}")
+        return 0
+
+
+@dataclass
+class CandidateSets:
+    """Candidate sets: import them, make them from true labels, or look at those you have."""
+
+    command: (
+        Annotated[CandidatesImport, subcommand("import")]
+        | Annotated[CandidatesGenerate, subcommand("generate")]
+        | Annotated[CandidatesDescribe, subcommand("describe")]
+    )
+
+    def run(self) -> int:
+        return self.command.run()
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, subcommand
 
 
 @dataclass
@@ -15,6 +16,7 @@ class DataList:
     def run(self) -> int:
         from rich.table import Table
 
+        from oneof.app.commands.show import show
         from oneof.datasets.registry import data_folder, entry, names
 
         folder = data_folder()
@@ -30,7 +32,7 @@ class DataList:
             there = "yes" if known.present(folder) else "no"
             shape = " x ".join(map(str, known.shape))
             table.add_row(name, known.task, rows, shape, str(known.n_classes), mean, there)
-        _print(table)
+        show(table)
         print("Any other .mat file of the family of Lost is used by its path.")
         return 0
 
@@ -72,7 +74,7 @@ class DataInfo:
 
 @dataclass
 class DataFetch:
-    """Download data sets from their official source; a broken download is continued."""
+    """Download data sets from their official source (extra data)."""
 
     names: Positional[tuple[str, ...]]
     """Names of the data sets."""
@@ -127,6 +129,21 @@ class DataCheck:
         return 1 if wrong else 0
 
 
+@dataclass
+class Data:
+    """Data sets by name: list, describe, fetch and check them."""
+
+    command: (
+        Annotated[DataList, subcommand("list")]
+        | Annotated[DataInfo, subcommand("info")]
+        | Annotated[DataFetch, subcommand("fetch")]
+        | Annotated[DataCheck, subcommand("check")]
+    )
+
+    def run(self) -> int:
+        return self.command.run()
+
+
 class _Bar:
     """A download bar in a terminal, silence elsewhere."""
 
@@ -151,9 +168,3 @@ class _Bar:
 
     def __exit__(self, *_: object) -> None:
         self.bars.stop()
-
-
-def _print(table: object) -> None:
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else 140).print(table)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-METHODS = ("rplg", "rplg-nm", "proden", "average", "oracle")
 LINES: dict[str, dict[str, Any]] = {
     "rplg": {"color": "#0072B2", "linestyle": "-"},
     "rplg-nm": {"color": "#56B4E9", "linestyle": "--"},
@@ -46,12 +45,13 @@ class Demo:
 
         if self.seeds < 1:
             raise ValueError(f"--seeds {self.seeds}: give a number of at least 1.")
-        history: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in METHODS}
+        history: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in LINES}
         for seed in range(self.seeds):
             problem = digits_problem(seed, self.rate)
             if seed == 0:
-                print(f"digits: {problem.candidates.describe()}; {len(problem.clean)} clean rows", flush=True)
-            for name in METHODS:
+                facts = f"{problem['candidates'].describe()}; {len(problem['clean'])} clean rows"
+                print(f"digits: {facts}", flush=True)
+            for name in LINES:
                 history[name].append(self._train(name, problem, seed))
 
         several = self.seeds > 1
@@ -60,7 +60,7 @@ class Demo:
         for heading in ("method", "test accuracy", "training pseudo-labels"):
             table.add_column(heading, justify="left" if heading == "method" else "right")
         lines = ["method,test_mean,test_std,pseudo_label_mean,pseudo_label_std"]
-        for name in METHODS:
+        for name in LINES:
             cells, values = [], []
             for key in ("test", "pseudo_labels"):
                 last = np.array([100 * rows[-1][key] for rows in history[name]])
@@ -76,28 +76,26 @@ class Demo:
         print(f"picture: {self._plot(history)}")
         return 0
 
-    def _train(self, name: str, problem: Any, seed: int) -> list[dict[str, Any]]:
+    def _train(self, name: str, problem: dict[str, Any], seed: int) -> list[dict[str, Any]]:
         from oneof.methods import make_method
         from oneof.nets import build_net
         from oneof.training import Recipe, default_progress, train
 
+        sets = problem["candidates"]
         trained = train(
             make_method(name),
-            lambda: build_net(self.net, problem.x.shape[1], problem.candidates.n_classes),
-            problem.x,
-            problem.candidates,
+            lambda: build_net(self.net, problem["x"].shape[1], sets.n_classes),
             recipe=Recipe(epochs=self.epochs, seed=seed, device="cpu"),
-            clean=problem.clean,
-            test=problem.test,
             progress=default_progress(),
             title=f"{name:<8} digits  seed {seed + 1}/{self.seeds}",
+            **problem,
         )
         for row in trained.history:
             for key in ("q_accuracy", "target_accuracy"):
                 if key in row:
                     row["pseudo_labels"] = row[key]
         # a method without stored pseudo-labels is asked for its opinion at the end
-        right = trained.pseudo_labels.argmax(axis=1) == problem.candidates.truth
+        right = trained.pseudo_labels.argmax(axis=1) == sets.truth
         trained.history[-1]["pseudo_labels"] = float(right.mean())
         return trained.history
 
@@ -111,79 +109,32 @@ class Demo:
         from oneof.tables.files import replacing
 
         figure = Figure(figsize=(10, 4), layout="constrained")
+        figure.suptitle(f"digits, instance-dependent candidate sets (rate {self.rate:g}), {self.net} model")
         axes = figure.subplots(1, 2, sharex=True, sharey=True)
         panels = {
             "test": "test accuracy in %",
-            "pseudo_labels": "accuracy of the training pseudo-labels in %",
+            "pseudo_labels": "accuracy of training pseudo-labels in %",
         }
         for axis, (key, title) in zip(axes, panels.items()):
-            ends = {}
             for name, runs in history.items():
                 curves = 100 * np.array([[row.get(key, np.nan) for row in rows] for rows in runs])
-                epochs, style = np.arange(1, self.epochs + 1), LINES[name]
-                axis.plot(epochs, curves.mean(axis=0), linewidth=2, **style)
+                epochs, end, style = np.arange(1, self.epochs + 1), float(curves[:, -1].mean()), LINES[name]
+                axis.plot(epochs, curves.mean(axis=0), linewidth=2, label=f"{name}  {end:.1f}", **style)
                 axis.plot(epochs, curves.T, color=style["color"], linewidth=0.6, alpha=0.4)
-                ends[name] = float(curves[:, -1].mean())
                 if np.isnan(curves[0, 0]):  # known at the end only
-                    axis.plot(self.epochs, ends[name], "o", color=style["color"], markersize=5, clip_on=False)
-            for name, (value, place) in spaced(ends, gap=5.0).items():
-                text = f"{name}  {value:.1f}"
-                where = (1.02, place)
-                axis.annotate(
-                    text, where, xycoords=axis.get_yaxis_transform(), va="center", color=LINES[name]["color"]
-                )
-            axis.set_title(title, fontsize=10, loc="left")
-            axis.set_xlabel("epoch")
-            axis.set_xlim(1, max(2, self.epochs))
-            axis.set_ylim(0, 104)
-            axis.tick_params(labelleft=True)
+                    axis.plot(self.epochs, end, "o", color=style["color"], markersize=5, clip_on=False)
+            axis.set(title=title, xlabel="epoch", xlim=(1, max(2, self.epochs)), ylim=(0, 104))
             axis.grid(alpha=0.3)
-            axis.spines[["top", "right"]].set_visible(False)
-        axes[1].text(
-            0.98,
-            0.04,
-            "thick: mean, thin: single seeds\ndot: known at the end only",
-            transform=axes[1].transAxes,
-            ha="right",
-            fontsize=8,
-            color="#666666",
-        )
-        figure.suptitle(
-            f"digits with instance-dependent candidate sets (rate {self.rate:g}), {self.net} model",
-            fontsize=11,
-        )
+            axis.legend(loc="lower right", fontsize=8, title="dot: known at the end only")
         path = self.out / "learning_curves.png"
         with replacing(path) as beside:
             figure.savefig(beside, dpi=150)
-        return (
-            f"{path} (thick lines: mean, thin lines: the {self.seeds} seeds)" if self.seeds > 1 else str(path)
-        )
+        seeds = f" (thick lines: mean, thin lines: the {self.seeds} seeds)" if self.seeds > 1 else ""
+        return f"{path}{seeds}"
 
 
-def spaced(ends: dict[str, float], gap: float) -> dict[str, tuple[float, float]]:
-    """Values with the height their label is written at: the values, moved apart where they are close."""
-    order = sorted(ends, key=lambda name: ends[name])
-    places = [ends[name] for name in order]
-    for _ in range(100):
-        for i in range(len(places) - 1):
-            overlap = gap - (places[i + 1] - places[i])
-            if overlap > 0:
-                places[i], places[i + 1] = places[i] - overlap / 2, places[i + 1] + overlap / 2
-    return {name: (ends[name], place) for name, place in zip(order, places)}
-
-
-@dataclass
-class Problem:
-    """One repetition: training rows with candidates, clean rows, test rows."""
-
-    x: Any
-    candidates: Any
-    clean: Any
-    test: Any
-
-
-def digits_problem(seed: int, rate: float) -> Problem:
-    """Digits, split 80/10/10, with candidate sets from a small network's confusions."""
+def digits_problem(seed: int, rate: float) -> dict[str, Any]:
+    """Digits, split 80/10/10, with candidate sets from a small network's confusions, for `train`."""
     import numpy as np
     import torch
     from sklearn.datasets import load_digits
@@ -208,9 +159,9 @@ def digits_problem(seed: int, rate: float) -> Problem:
     ).state.net
     with torch.no_grad():
         log_probabilities = generator(torch.from_numpy(x[split.train])).log_softmax(dim=-1).numpy()
-    return Problem(
-        x[split.train],
-        instance_sets(truth, rate, seed, log_probabilities=log_probabilities),
-        CleanRows(x[split.validation], np.eye(10, dtype=bool)[y[split.validation]]),
-        (x[split.test], y[split.test]),
-    )
+    return {
+        "x": x[split.train],
+        "candidates": instance_sets(truth, rate, seed, log_probabilities=log_probabilities),
+        "clean": CleanRows(x[split.validation], np.eye(10, dtype=bool)[y[split.validation]]),
+        "test": (x[split.test], y[split.test]),
+    }

@@ -11,11 +11,11 @@ from tyro.conf import Positional, UseAppendAction, arg
 if TYPE_CHECKING:
     import numpy as np
 
-    from oneof.app.fit.choice import Choice
-    from oneof.app.fit.division import Division
-    from oneof.app.fit.timed import TimedClassifier
+    from oneof.app.fit.clean import Division
+    from oneof.app.fit.plan import Choice
     from oneof.app.fit.training_data import TrainingData
-    from oneof.app.fit_page import Checked
+    from oneof.app.fit_page.facts import Checked
+    from oneof.classifier.estimator import PartialLabelClassifier
 
 SHOWN_NAMES = 8
 
@@ -80,8 +80,8 @@ class Fit:
     """Keep checkpoints in the model folder and continue from them after an interruption."""
     report: bool = True
     """Write report.html."""
-    track: Literal["tensorboard", "wandb", "trackio"] | None = None
-    """Send every epoch's numbers to a tracker too (extras track-tensorboard, track-wandb, track-trackio)."""
+    track: Literal["tensorboard"] | None = None
+    """Send every epoch's numbers to TensorBoard too (extra track-tensorboard)."""
 
     def run(self) -> int:
         import time
@@ -91,11 +91,9 @@ class Fit:
 
         import numpy as np
 
-        from oneof.app.fit.choice import choose_method
-        from oneof.app.fit.clean import read_all_clean
-        from oneof.app.fit.division import divide, further_inputs
-        from oneof.app.fit.estimate import parse_budget
+        from oneof.app.fit.clean import clean_inputs, divide, read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
+        from oneof.app.fit.plan import choose_method, parse_budget
 
         budget = None if self.budget is None else parse_budget(self.budget)
         data = self._read()
@@ -109,7 +107,7 @@ class Fit:
         taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
         x, encoder = data.inputs(division.encoder_rows, self.features, taken)
         names = np.array(data.candidates.classes, dtype=object)
-        further = further_inputs(division, encoder)
+        further = None if clean is None else clean_inputs(clean, encoder)
         for line in self._about(data, encoder, clean, division):
             print(line)
         print(choice.reason, flush=True)
@@ -119,9 +117,9 @@ class Fit:
         self._claim_folder()
         epochs = self._plan(model, x[rows], sets, argument, budget, began)
         if self.track is not None:
-            from oneof.training.tracking import make_tracker
+            from oneof.training.tracking import TensorBoardTracker
 
-            model.tracker = make_tracker(self.track, self.out)
+            model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
         try:
             model.fit(x[rows], sets, clean=argument)
         except KeyboardInterrupt as stop:
@@ -175,10 +173,10 @@ class Fit:
 
         return self.images is not None or self.net in IMAGE_NETS
 
-    def _model(self, choice: Choice, net: str) -> TimedClassifier:
-        from oneof.app.fit.timed import TimedClassifier
+    def _model(self, choice: Choice, net: str) -> PartialLabelClassifier:
+        from oneof.classifier.estimator import PartialLabelClassifier
 
-        return TimedClassifier(
+        return PartialLabelClassifier(
             choice.method,
             method_params=self._method_params(),
             net=net,
@@ -193,13 +191,12 @@ class Fit:
             verbose=True,
         )
 
-    def _learns(self, model: TimedClassifier, n_rows: int) -> bool:
+    def _learns(self, model: PartialLabelClassifier, n_rows: int) -> bool:
         """Whether clean rows have a part in training."""
-        from oneof.classifier.estimator import learns_from_clean
+        from oneof.classifier.clean import learns_from_clean
         from oneof.methods import make_method
 
-        model._check_settings()
-        return learns_from_clean(make_method(model.method, model.method_params), model._recipe(), n_rows)
+        return learns_from_clean(make_method(model.method, model.method_params), model.recipe(), n_rows)
 
     def _about(self, data: TrainingData, encoder: Any, clean: Any, division: Division) -> list[str]:
         lines = [*data.notes, *([] if clean is None else clean.notes)]
@@ -216,27 +213,30 @@ class Fit:
         return lines
 
     def _plan(
-        self, model: TimedClassifier, x: np.ndarray, sets: Any, clean: Any, budget: float | None, began: float
+        self,
+        model: PartialLabelClassifier,
+        x: np.ndarray,
+        sets: Any,
+        clean: Any,
+        budget: float | None,
+        began: float,
     ) -> int:
         """Say what training will take, and fit it into the budget. Returns the number of epochs."""
         import time
 
-        from oneof.app.fit.estimate import measure, plan_budget
-        from oneof.app.fit.interrupted import epochs_of_run
+        from oneof.app.fit.plan import epochs_of_run, measure, plan_budget
 
         run = self.out / "run"
         if self.resume and run.exists():
             print(f"continues the training in {run}", flush=True)
             if budget is not None:
-                model.set_params(epochs=epochs_of_run(run) or self.epochs)
-                model.max_seconds = budget
+                model.set_params(epochs=epochs_of_run(run) or self.epochs, max_seconds=budget)
             return model.epochs
         estimate = measure(model, x, sets, clean)
         print(estimate.describe(self.epochs), flush=True)
         if budget is not None:
             plan = plan_budget(estimate, budget, self.epochs, time.perf_counter() - began)
-            model.set_params(epochs=plan.epochs)
-            model.max_seconds = plan.max_seconds
+            model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
             print(plan.note, flush=True)
         return model.epochs
 
@@ -260,19 +260,17 @@ class Fit:
 
     # ---- after training -----------------------------------------------------------------------
 
-    def _say_how_it_went(self, model: TimedClassifier, checked: Checked | None) -> None:
-        from oneof.app.fit_page.intervals import Share
+    def _say_how_it_went(self, model: PartialLabelClassifier, checked: Checked | None) -> None:
+        from oneof.app.fit_page.facts import Share
 
         print(
             f"{model.method_.info.name}: {len(model.history_)} epochs, loss {model.history_[-1]['loss']:.3f}"
         )
         if checked is not None:
             right = checked.probabilities.argmax(axis=1) == checked.columns
-            print(f"accuracy on rows that nothing was learned from: {Share(int(right.sum()), len(right))}")
-        elif model.n_clean_ and model.clean_source_ == "given":
-            print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
+            print(f"accuracy on rows that nothing was learned from: {Share.of(right)}")
         elif model.n_clean_:
-            print(f"clean rows: {model.n_clean_} ({model.clean_source_}) taken out of the training rows")
+            print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
         lines = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"

@@ -1,4 +1,4 @@
-"""`oneof predict`: apply a saved model to a table."""
+"""`oneof predict` and `oneof export`: apply a saved model to a table, or write it as one ONNX file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Predict:
             keep=self.keep,
             batch=self.batch,
         )
-        done = predict_file(model, self.table, self.out, wishes, Progress() if sys.stderr.isatty() else None)
+        done = predict_file(model, self.table, self.out, wishes, RowsDone() if sys.stderr.isatty() else None)
         facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
         if self.reject_below is not None:
             facts.append(f"{done.rejected} rows without a label")
@@ -74,7 +74,7 @@ class Predict:
         return 0
 
 
-class Progress:
+class RowsDone:
     """A line on the terminal that is written over, a few times a second."""
 
     def __init__(self) -> None:
@@ -85,3 +85,36 @@ class Progress:
         if now - self.last > 0.3:
             self.last = now
             print(f"\r{rows} rows, {rows / (now - self.began):.0f} per second", end="\r", file=sys.stderr)
+
+
+@dataclass
+class Export:
+    """Write a saved model as an ONNX file, which runs without Python, torch and oneof.
+
+    The scaling of the features is part of the graph. The file is run once and compared with the model; it
+    is kept only if they agree to 1e-5.
+    """
+
+    model: Annotated[Positional[Path], arg(metavar="MODEL")]
+    """Folder of the model."""
+    out: Annotated[Path, arg(metavar="FILE")] = Path("model.onnx")
+    """The file to write."""
+    logits: bool = False
+    """Give logits instead of probabilities."""
+
+    def run(self) -> int:
+        from oneof.classifier.export import export_onnx
+        from oneof.classifier.persist import load
+
+        model = load(self.model)
+        difference = export_onnx(model, self.out, probabilities=not self.logits)
+        what = "logits" if self.logits else "probabilities"
+        print(f"{self.out}: {model.n_features_in_} features in, {what} of {len(model.classes_)} classes out")
+        print(f"compared with torch: largest difference {difference:.1e}")
+        encoder = getattr(model, "encoder_", None)
+        if encoder is not None:
+            print(
+                "note: the graph takes encoded features, not the columns of a table; how they are made "
+                'from the columns is in the metadata of the file, under "encoder".'
+            )
+        return 0

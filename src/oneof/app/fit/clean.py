@@ -1,22 +1,25 @@
-"""Trusted labels: a column of the table, a file of ids and labels, decisions of a review, or further rows."""
+"""Trusted labels: a column of the table, a file of ids and labels, decisions of a review, or further rows.
+
+And who learns from what: rows for training, trusted labels to learn from, and some kept aside to check.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from oneof.app.fit.matching import shown
 from oneof.app.fit.training_data import TrainingData
+from oneof.candidates.cells import cell_text, short
 from oneof.classifier.inputs import known, label_columns
-from oneof.datasets.splits import hold_out
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.table import Table, is_empty, not_utf8, read_table
+from oneof.tables.reader import read_table
+from oneof.tables.table import Table
+from oneof.training.clean import divide_rows
 
 KEYS = ("id", "row", "task", "item")
 LABELS = ("label", "clean", "trusted", "truth", "class", "answer", "y")
@@ -49,7 +52,7 @@ class CleanLabels:
         rows = self.rows
         if share <= 0 or len(rows) * share < FEWEST_CHECKED:
             return np.zeros(0, dtype=np.int64)
-        return rows[hold_out(len(rows), share, seed, labels=self.columns[rows]).validation]
+        return rows[divide_rows(len(rows), share, seed, self.columns[rows])[1]]
 
 
 def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels | None:
@@ -57,6 +60,7 @@ def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = 
     parts = [read_clean(value, data, ids) for value in values]
     if len(parts) < 2:
         return parts[0] if parts else None
+    columns, notes = np.full(len(data), -1), []
     for value, part in zip(values, parts):
         if part.further is not None:
             raise DataError(
@@ -64,8 +68,6 @@ def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = 
                 f"{len(parts)} sources.\n"
                 "  Several sources can only say labels of the training rows; put further rows into one table."
             )
-    columns, notes = parts[0].columns.copy(), list(parts[0].notes)
-    for value, part in zip(values[1:], parts[1:]):
         changed = np.flatnonzero((columns >= 0) & (part.columns >= 0) & (columns != part.columns))
         if len(changed):
             i, classes = int(changed[0]), data.candidates.classes
@@ -80,34 +82,31 @@ def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = 
 
 def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanLabels:
     """What `--clean` names: a column of the training table, else a file."""
-    table, classes = data.table, np.array(data.candidates.classes, dtype=object)
+    table, file = data.table, Path(value)
     if table is not None and value in table.columns:
-        return _among_classes(_by_row(table.labels(value), classes, "clean"), data, value)
-    file = Path(value)
+        return _among_candidates(_columns_of(table.labels(value), data, "clean"), data, value)
     if not file.is_file():
-        where = "" if table is None else f"no column of {table.path} and "
-        columns = (
-            "" if table is None else f"\n  The table has {', '.join(map(repr, list(table.columns)[:20]))}."
-        )
+        where, columns = "", ""
+        if table is not None:
+            where = f"no column of {table.path} and "
+            columns = f"\n  The table has {short(table.columns, 20)}."
         raise DataError(f"--clean {value}: there is {where}no file of that name.{columns}")
     if file.suffix.lower() == ".jsonl":
-        labels, notes = _from_lines(file, data)
-    else:
-        clean = read_table(file)
-        key, label = _columns(clean, ids)
-        if key is None and len(clean.columns) > 1:
-            further = _by_row(clean.labels(label), classes, f'column "{label}" of {file}')
-            clean.columns.pop(label)
-            return CleanLabels(further, clean, [f"{file}: further rows with features of their own"])
-        labels, notes = _from_table(clean, key, label, data), []
-    made = _among_classes(_by_row(labels, classes, f"{file}, row"), data, str(file))
-    made.notes = notes + made.notes
-    return made
+        return _from_decisions(file, data)
+    clean = read_table(file)
+    key, label = _key_and_label(clean, ids)
+    if key is None and len(clean.columns) > 1:
+        further = _columns_of(clean.labels(label), data, f'column "{label}" of {file}')
+        clean.columns.pop(label)
+        return CleanLabels(further, clean, [f"{file}: further rows with features of their own"])
+    labels = _from_table(clean, key, label, data)
+    return _among_candidates(_columns_of(labels, data, f"{file}, row"), data, value)
 
 
-def clean_inputs(clean: CleanLabels, encoder: TableEncoder | None) -> np.ndarray:
-    """Features of further clean rows, encoded like the training rows."""
-    assert clean.further is not None
+def clean_inputs(clean: CleanLabels, encoder: TableEncoder | None) -> np.ndarray | None:
+    """Features of further clean rows, encoded like the training rows; None where there are none."""
+    if clean.further is None:
+        return None
     if encoder is None:
         raise DataError(f"{clean.further.path}: clean rows with features go with a table, not with images.")
     columns = dict(clean.further.columns)
@@ -117,16 +116,18 @@ def clean_inputs(clean: CleanLabels, encoder: TableEncoder | None) -> np.ndarray
     return encoder.transform(Table(clean.further.path, columns))
 
 
-def _by_row(labels: np.ndarray, classes: np.ndarray, what: str) -> np.ndarray:
+def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray:
+    """Columns of the classes that labels name, -1 where there is none."""
     given = np.flatnonzero(known(labels))
     if not len(given):
         raise DataError(f"{what} names no trusted label: every entry is missing.")
     columns = np.full(len(labels), -1, dtype=np.int64)
-    columns[given] = label_columns(labels, classes, what, rows=given)
+    columns[given] = label_columns(labels, np.array(data.candidates.classes, dtype=object), what, rows=given)
     return columns
 
 
-def _among_classes(columns: np.ndarray, data: TrainingData, what: str) -> CleanLabels:
+def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> CleanLabels:
+    """Labels of training rows, with a note about those that their candidates do not hold."""
     rows = np.flatnonzero(columns >= 0)
     outside = rows[~data.candidates.mask[rows, columns[rows]]]
     notes = []
@@ -142,7 +143,40 @@ def _among_classes(columns: np.ndarray, data: TrainingData, what: str) -> CleanL
 # ---- files ------------------------------------------------------------------------------------
 
 
-def _columns(table: Table, ids: str | None) -> tuple[str | None, str]:
+def _from_decisions(file: Path, data: TrainingData) -> CleanLabels:
+    """The labels a person decided about, each on its row wherever that stands now."""
+    from oneof.app.review.decisions import Decisions
+    from oneof.app.review.folder import recorded_id_column
+
+    notes = []
+    column = recorded_id_column(file.parent)
+    if data.ids is None and data.table is not None and column in data.table.columns:
+        data.name_rows_by(column)
+        notes.append(f'rows are named by the column "{column}", as in the fit that {file} belongs to')
+    found = Decisions(file, data, strict=True)
+    if found.foreign and not found.events:
+        raise DataError(
+            f"{file}: all {found.foreign} decisions are about other candidate sets than those of "
+            f"{data.source}.\n"
+            "  Row numbers are no use then; fit with --id COLUMN, and decisions hold from fit to fit."
+        )
+    if not found.decided:
+        raise DataError(f"{file} names no trusted label: nothing is decided in it.")
+    if found.foreign:
+        notes.append(f"{file}: {found.foreign} decisions are about other data and left out")
+    if found.reviewed:
+        notes.append(
+            f"{file} comes from a review, which shows doubtful rows first: accuracy and prediction sets that "
+            "go by some of these rows are those of difficult rows"
+        )
+    columns = np.full(len(data), -1, dtype=np.int64)
+    columns[list(found.decided)] = list(found.decided.values())
+    made = _among_candidates(columns, data, str(file))
+    made.notes[:0] = notes
+    return made
+
+
+def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
     """The columns that name the row and its label."""
     names = list(table.columns)
     lower = {name.lower(): name for name in names}
@@ -152,13 +186,14 @@ def _columns(table: Table, ids: str | None) -> tuple[str | None, str]:
         label = next(name for name in names if name != key)
     if label is None:
         raise DataError(
-            f"{table.path} has no column with trusted labels; it has {', '.join(map(repr, names[:20]))}.\n"
+            f"{table.path} has no column with trusted labels; it has {short(names, 20)}.\n"
             '  Call the column "label", and the one that names the row "id" or "row".'
         )
     return key, label
 
 
 def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -> np.ndarray:
+    """One label per training row, None where the table has none."""
     values = clean.labels(label)
     if key is None:  # nothing but labels: one per row
         if len(values) != len(data):
@@ -170,10 +205,25 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
             if isinstance(value, int | np.integer) and value < 0:
                 values[i] = None  # -1 as in `Candidates.truth`
         return values
-    pairs = [(v, clean.path, i) for i, v in enumerate(clean.column(key))]
-    labels = _empty(len(data))
-    rows = _find_rows(pairs, data, by_number=key.lower() == "row")
-    for row, value in zip(rows, values):
+    given, by_number = clean.column(key), key.lower() == "row"
+    if not by_number and data.ids is None:
+        raise DataError(
+            f"{clean.path} names rows by id ({given[0]!r}), but the training rows have none.\n"
+            '  Say which column has the ids: --id COLUMN. Or name rows by number, in a column "row".'
+        )
+    there = list(map(str, range(len(data)))) if by_number else list(data.ids or ())
+    place = {name: i for i, name in enumerate(there)}
+    names = [cell_text(name) for name in given]
+    absent = [value for value, name in zip(given, names) if name not in place]
+    if absent:
+        raise DataError(
+            f"{clean.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
+            f"{short(absent, 5)}.\n"
+            f"  The training rows are {f'0 to {len(data) - 1}' if by_number else short(there, 5)}."
+        )
+    labels = np.full(len(data), None, dtype=object)
+    for name, value in zip(names, values):
+        row = place[str(name)]
         if labels[row] is not None and value is not None and labels[row] != value:
             raise DataError(
                 f"{clean.path} has two labels for {data.name_of(row)!r}: {labels[row]!r} and {value!r}."
@@ -182,81 +232,77 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
     return labels
 
 
-def _from_lines(file: Path, data: TrainingData) -> tuple[np.ndarray, list[str]]:
-    """Lines of JSON with a label and an id or a row. The last line of a row counts, null takes it back."""
-    labels, other, lines = _empty(len(data)), 0, list(_lines(file))
-    for number, line in lines:
-        if "label" not in line or not {"id", "row"} & line.keys():
-            raise DataError(
-                f'{file}, line {number}: {str(line)[:80]} has no "label", or neither "id" nor "row".'
-            )
-        if line.get("data") not in (None, data.candidates.hash) and line.get("id") is None:
-            other += 1  # a review of other candidate sets: its row numbers mean other rows
-            continue
-        by_number = line.get("id") is None or data.ids is None
-        name = line.get("row") if by_number else line["id"]
-        row = _find_rows([(name, file, number)], data, by_number)[0]
-        labels[row] = None if is_empty(line["label"]) else line["label"]
-    if other == len(lines):
-        raise DataError(
-            f"{file}: all {other} decisions are about other candidate sets than those of {data.source}.\n"
-            "  Row numbers are no use then; fit with --id COLUMN, and decisions hold from fit to fit."
+# ---- who learns from what ---------------------------------------------------------------------
+
+
+@dataclass
+class Division:
+    """The rows `fit` gets, and the clean rows that it does not learn from."""
+
+    rows: np.ndarray
+    """Training rows handed to `fit`."""
+    aside: np.ndarray
+    """Places in `clean.columns` of labels that nothing is learned from."""
+    clean: CleanLabels | None
+    learns: bool
+    """Whether the method learns from clean rows at all."""
+
+    @property
+    def encoder_rows(self) -> np.ndarray:
+        """Rows that decide how a table is encoded: none that are kept aside."""
+        if self.clean is None or self.clean.further is not None:
+            return self.rows
+        return np.setdiff1d(self.rows, self.aside)
+
+    def trusted(self, n_rows: int) -> np.ndarray:
+        """Boolean (n,): training rows whose label was given."""
+        made = np.zeros(n_rows, dtype=bool)
+        if self.clean is not None and self.clean.further is None:
+            made[self.clean.rows] = True
+        return made
+
+    def left_out(self) -> dict[int, int]:
+        """Training rows that `fit` never sees, with the column of their label."""
+        if self.clean is None or self.clean.further is not None or not self.learns:
+            return {}
+        return dict(zip(self.aside.tolist(), self.clean.columns[self.aside].tolist()))
+
+    def clean_argument(self, names: np.ndarray, further: np.ndarray | None) -> Any:
+        """What `fit(clean=...)` gets."""
+        clean = self.clean
+        if clean is None:
+            return None
+        if clean.further is None:
+            labels = np.full(len(clean.columns), None, dtype=object)
+            labels[clean.rows] = names[clean.columns[clean.rows]]
+            return labels[self.rows]
+        assert further is not None
+        learned = np.setdiff1d(clean.rows, self.aside) if self.learns else clean.rows
+        return further[learned], names[clean.columns[learned]]
+
+    def sentence(self) -> str:
+        """What became of the trusted labels."""
+        if self.clean is None:
+            return "No trusted labels were given."
+        n, aside = len(self.clean), len(self.aside)
+        if not self.learns:
+            return f"{n} trusted labels were given; the method does not learn from them, so all are checked."
+        if aside:
+            return f"{n} trusted labels were given: {n - aside} were learned from, {aside} kept aside."
+        return (
+            f"{n} trusted labels were given and all were learned from: too few to keep some aside, or none "
+            "were to be."
         )
-    notes = [f"{file}: {other} decisions are about other data and left out"] if other else []
-    if any("action" in line for _, line in lines):
-        notes.append(
-            f"{file} comes from a review, which shows doubtful rows first: accuracy and prediction sets that "
-            "go by some of these rows are those of difficult rows"
-        )
-    return labels, notes
 
 
-def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise not_utf8(file) from None
-    lines = text.split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-            if not isinstance(found, dict):
-                raise ValueError("not an object")
-        except (ValueError, RecursionError) as error:
-            if number == len(lines):
-                return  # cut short by a crash; it was never confirmed
-            raise DataError(f"{file}, line {number}: {line[:80]} is no JSON object ({error}).") from None
-        yield number, found
-
-
-def _find_rows(pairs: list[tuple[Any, Path, int]], data: TrainingData, by_number: bool) -> list[int]:
-    """Row numbers of names from a file."""
-    if not by_number and data.ids is None:
-        raise DataError(
-            f"{pairs[0][1]} names rows by id ({pairs[0][0]!r}), but the training rows have none.\n"
-            '  Say which column has the ids: --id COLUMN. Or name rows by number, in a column "row".'
-        )
-    place = None if by_number else {name: i for i, name in enumerate(data.ids or ())}
-    rows: list[int] = []
-    absent = []
-    for name, _, _ in pairs:
-        text = str(name).strip().removesuffix(".0")
-        found = (int(text) if text.isdecimal() else -1) if place is None else place.get(str(name).strip(), -1)
-        if not 0 <= found < len(data):
-            absent.append(name)
-        rows.append(found)
-    if absent:
-        first = next(pair for pair in pairs if pair[0] == absent[0])
-        there = f"0 to {len(data) - 1}" if place is None else shown(data.ids or ())
-        what = "row numbers" if place is None else "ids"
-        raise DataError(
-            f"{first[1]}: {len(absent)} {what} are no training rows: {shown(absent)}.\n"
-            f"  The training rows are {there}."
-        )
-    return rows
-
-
-def _empty(n: int) -> np.ndarray:
-    return np.full(n, None, dtype=object)
+def divide(data: TrainingData, clean: CleanLabels | None, learns: bool, share: float, seed: int) -> Division:
+    """Keep a part of the trusted labels aside, all of them where the method does not learn from any."""
+    rows = np.arange(len(data))
+    if clean is None:
+        return Division(rows, np.zeros(0, dtype=np.int64), None, learns)
+    if not learns:
+        return Division(rows, clean.rows, clean, learns)
+    aside = clean.kept_aside(share, seed)
+    if clean.further is None:
+        rows = np.setdiff1d(rows, aside)
+    return Division(rows, aside, clean, learns)

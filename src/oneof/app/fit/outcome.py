@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from oneof.app.fit.division import Division
-from oneof.app.fit.settings import settings_of
+from oneof.app.fit.clean import Division
+from oneof.app.fit.plan import as_time
 from oneof.app.fit.training_data import TrainingData
-from oneof.app.fit_page import Checked, FitFacts, FitOutcome, write_fit_report
-from oneof.app.review import ReviewData, rank_rows
-from oneof.app.review.ranking import Signs
+from oneof.app.fit_page.facts import Checked, FitFacts
+from oneof.app.fit_page.from_model import model_settings, outcome_of
+from oneof.app.fit_page.page import write_fit_report
+from oneof.app.review.folder import ReviewData
+from oneof.candidates.cells import SEPARATOR
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
-from oneof.tables.table import SEPARATOR, write_csv
-
-LISTED = 50
+from oneof.tables.writers import writing
 
 
 def check_model(
@@ -37,11 +37,8 @@ def check_model(
     assert division.clean is not None
     inputs = (x if further is None else further)[division.aside]
     columns = division.clean.columns[division.aside]
-    model.calibrate(inputs, names[columns])
-    checked = Checked(model.predict_proba(inputs), columns)
-    right = checked.probabilities.argmax(axis=1) == columns
-    model.checked_ = {"rows": len(right), "accuracy": float(right.mean())}  # for the model card
-    return checked
+    model.calibrate(inputs, names[columns], record_accuracy=True)
+    return Checked(model.predict_proba(inputs), columns)
 
 
 @dataclass
@@ -78,6 +75,7 @@ class Fitted:
             images=None if data.image_files is None else [str(path) for path in data.image_files],
             image_folder=None if data.image_folder is None else str(data.image_folder),
             trusted=self.division.trusted(len(data)),
+            id_column=data.id_column,
         )
 
     def write(self, folder: Path) -> None:
@@ -86,8 +84,7 @@ class Fitted:
         model.transduction_ = self.transduction
         if self.encoder is not None:
             # last: a model that knows names warns about the arrays it was given so far
-            model.encoder_ = self.encoder
-            model.feature_names_in_ = np.asarray(self.encoder.feature_names, dtype=object)
+            model.with_encoder(self.encoder)
         model.save(folder)
         review.save(folder)
         self._write_labels(folder / "labels.csv")
@@ -101,31 +98,44 @@ class Fitted:
         columns["label"] = [data.candidates.classes[k] for k in best]
         columns["confidence"] = [f"{p:.4f}" for p in self.transduction.max(axis=1)]
         columns["candidates"] = [SEPARATOR.join(map(str, names)) for names in data.candidates.sets()]
-        write_csv(path, columns)
+        with writing(path) as writer:
+            writer.write(columns)
 
     def write_report(self, folder: Path, choice: str, seconds: float) -> FitFacts:
         """`report.html` in the folder."""
-        data, review = self.data, self.review
-        trusted = np.asarray(review.trusted)
-        doubts = [d for d in rank_rows(review, LISTED) if d.reasons and not trusted[d.row]]
-        outcome = FitOutcome(
+        data = self.data
+        outcome = outcome_of(
+            self.model,
+            self.review,
             title=data.source,
-            candidates=data.candidates,
-            probabilities=review.probabilities,
-            transduction=self.transduction,
-            history=self.model.history_,
-            trusted=trusted,
             checked=self.checked,
             clean=self.division.sentence(),
             choice=choice,
             notes=data.notes,
-            settings=settings_of(self.model, data, self.encoder, self.division, seconds),
-            ids=data.ids,
-            review=doubts,
-            n_doubtful=int(Signs(review).doubtful.sum()),
-            thumbnails=thumbnails(data.pixels, [doubt.row for doubt in doubts]),
+            settings=self._settings(seconds),
         )
+        outcome.thumbnails = thumbnails(data.pixels, [doubt.row for doubt in outcome.review])
         return write_fit_report(folder / "report.html", outcome)
+
+    def _settings(self, seconds: float) -> dict[str, str]:
+        """How the model was made, for the end of the report."""
+        data, division, encoder, model = self.data, self.division, self.encoder, self.model
+        learned = "These rows were learned from: this is no test."
+        made = {
+            "rows": f"{len(data):,}, {len(division.rows):,} of them in training",
+            "candidates": data.candidates.describe(),
+            "features": "images" if encoder is None else encoder.describe(),
+            "clean rows": f"{division.sentence()} Weight in the loss: {model.clean_weight:g}.",
+            **model_settings(model),
+            "time": as_time(seconds),
+            "curve": "Clean rows predicted right, by epoch. "
+            + (learned if division.learns else "Nothing was learned from them."),
+        }
+        if encoder is not None and encoder.left_out:
+            made["left out"] = "; ".join(f"{name} {why}" for name, why in encoder.left_out.items())
+        known = data.candidates.provenance
+        origin = ", ".join(f"{name} {known[name]}" for name in ("format", "rule", "file") if name in known)
+        return {**made, "origin of the candidates": origin} if origin else made
 
 
 def thumbnails(pixels: np.ndarray | None, rows: list[int]) -> dict[int, str]:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from oneof.app.fit.matching import as_ids, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.cells import cell_text, is_missing, native, short
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.image_folder import find_images, names_inside, read_folder
-from oneof.tables.table import Table, is_empty, read_table
+from oneof.tables.images import find_images, names_inside, read_folder
+from oneof.tables.reader import read_table
+from oneof.tables.table import Table
 
 MOST_SHOWN = 8
 LONGEST_SHOWN = 300
@@ -35,6 +36,8 @@ class TrainingData:
     image_files: tuple[Path, ...] | None = None
     image_folder: Path | None = None
     ids: tuple[str, ...] | None = None
+    id_column: str | None = None
+    """The column of the table that the ids come from."""
     answers: Answers | None = None
     taken: list[str] = field(default_factory=list)
     """Columns of the table that are no features."""
@@ -46,6 +49,13 @@ class TrainingData:
 
     def name_of(self, row: int) -> Any:
         return row if self.ids is None else self.ids[row]
+
+    def name_rows_by(self, column: str) -> None:
+        """Take the ids of the rows from a column, which then is no feature."""
+        assert self.table is not None
+        self.ids = as_ids(self.table.column(column), f'column "{column}" of {self.table.path}')
+        self.id_column = column
+        self.taken.append(column)
 
     def inputs(
         self, rows: np.ndarray, features: Sequence[str] = (), taken: Sequence[str] = ()
@@ -71,8 +81,8 @@ class TrainingData:
         classes = {str(name) for name in self.candidates.classes}
         found = []
         for name, values in self.table.columns.items():
-            if isinstance(values, list) and all(isinstance(v, str) or is_empty(v) for v in values):
-                texts = {v.strip() for v in values if not is_empty(v)}
+            if isinstance(values, list) and all(isinstance(v, str) or is_missing(v) for v in values):
+                texts = {v.strip() for v in values if not is_missing(v)}
                 if texts and texts <= classes and not _numbers(texts):
                     found.append(name)
         return found
@@ -108,16 +118,17 @@ def from_table(path: Path, candidates: str, ids: str | None = None) -> TrainingD
     if ids is not None:
         table.column(ids)
     if candidates in table.columns:
-        names = None if ids is None else as_ids(table.columns[ids], f'column "{ids}" of {path}')
-        taken = [candidates, *([ids] if ids else [])]
-        return TrainingData(str(path), table.candidates(candidates), table, ids=names, taken=taken)
+        data = TrainingData(str(path), table.candidates(candidates), table, taken=[candidates])
+        if ids is not None:
+            data.name_rows_by(ids)
+        return data
     file = Path(candidates)
     if not file.is_file():
         try:
             table.column(candidates)
         except DataError as error:
             raise DataError(f"{error}\n  Nor is there a file of candidates with that name.") from None
-    return _matched(TrainingData(f"{path} with {file}", _none(), table), _annotations(file), ids, path, file)
+    return _matched(table, _annotations(file), ids, path, file)
 
 
 def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
@@ -152,54 +163,38 @@ def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
     )
 
 
-def _matched(data: TrainingData, found: Annotations, ids: str | None, path: Path, file: Path) -> TrainingData:
+def _matched(table: Table, found: Annotations, ids: str | None, path: Path, file: Path) -> TrainingData:
     """Rows of a table joined with the candidate sets of a file; sets without a row are an error."""
-    table = data.table
-    assert table is not None
-    notes, names = [], None
-    if found.ids is None:
-        if ids is not None:
-            notes.append(f"{file} has no ids: rows are matched by their order")
-            names = as_ids(table.columns[ids], f'column "{ids}" of {path}')
-        _same_length(table, found, path, file)
-    else:
-        wanted = tuple(str(v) for v in found.ids)
-        ids = ids or id_column(table, wanted, ())
-        numbers = None if ids else row_numbers(wanted, len(table))
-        if ids is not None:
-            names = as_ids(table.columns[ids], f'column "{ids}" of {path}')
-            place = positions(names, wanted, f'column "{ids}" of {path}', str(file))
-            positions(wanted, names, str(file), f'column "{ids}" of {path}')
-            found = found.take(place)
-            notes.append(f'rows are matched by the column "{ids}"')
-        elif numbers is not None:
-            if len(numbers) < len(table):
-                notes.append(f"{len(table) - len(numbers)} rows of {path} without candidates are left out")
-            table, names = table.take(numbers), wanted
-            notes.append("ids are row numbers: rows are matched by them")
-        else:
-            _same_length(table, found, path, file)
-            names = wanted
-            notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
-    return replace(
-        data,
-        table=table,
-        candidates=found.candidates,
-        ids=names,
-        answers=found.answers,
-        taken=[ids] if ids else [],
-        notes=notes,
-    )
-
-
-def _same_length(table: Table, found: Annotations, path: Path, file: Path) -> None:
-    if len(table) != len(found):
-        ids = found.ids
-        example = "" if ids is None else f", such as {ids[0]!r}"
+    names, notes = None if found.ids is None else tuple(map(str, found.ids)), []
+    by_column = ids or (None if names is None else id_column(table, names))
+    numbers = None if by_column or names is None else row_numbers(names, len(table))
+    if by_column is not None and names is not None:
+        where = f'column "{by_column}" of {path}'
+        there = as_ids(table.columns[by_column], where)
+        place = positions(there, names, where, str(file))
+        positions(names, there, str(file), where)
+        found = found.take(place)
+        notes.append(f'rows are matched by the column "{by_column}"')
+    elif numbers is not None:
+        if len(numbers) < len(table):
+            notes.append(f"{len(table) - len(numbers)} rows of {path} without candidates are left out")
+        table = table.take(numbers)
+        notes.append("ids are row numbers: rows are matched by them")
+    elif len(table) != len(found):
+        example = "" if names is None else f", such as {names[0]!r}"
         raise DataError(
             f"{path} has {len(table)} rows, {file} has {len(found)} candidate sets{example}.\n"
             "  Name the column with the ids: --id COLUMN."
         )
+    elif names is not None:
+        notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
+    elif by_column is not None:
+        notes.append(f"{file} has no ids: rows are matched by their order")
+    source = f"{path} with {file}"
+    data = TrainingData(source, found.candidates, table, ids=names, answers=found.answers, notes=notes)
+    if by_column is not None:
+        data.name_rows_by(by_column)
+    return data
 
 
 def _annotations(file: Path) -> Annotations:
@@ -213,8 +208,58 @@ def _annotations(file: Path) -> Annotations:
     return load_annotations(file)
 
 
-def _none() -> Candidates:
-    return Candidates.from_mask(np.zeros((0, 1), dtype=bool))
+# ---- ids --------------------------------------------------------------------------------------
+
+
+def as_ids(values: Any, what: str) -> tuple[str, ...]:
+    """Ids as text, each at most once."""
+    texts = [cell_text(v) for v in values]
+    empty = next((i for i, text in enumerate(texts) if text is None), None)
+    if empty is not None:
+        raise DataError(f"row {empty} of {what} has no id.")
+    seen: dict[str | None, int] = {}
+    for i, text in enumerate(texts):
+        if text in seen:
+            raise DataError(f"the id {text!r} stands in row {seen[text]} and in row {i} of {what}.")
+        seen[text] = i
+    return tuple(map(str, texts))
+
+
+def positions(wanted: Sequence[str], there: Sequence[str], wanted_in: str, there_in: str) -> np.ndarray:
+    """The place of every wanted id among those that are there; an error names ids that are not."""
+    place = {name: i for i, name in enumerate(there)}
+    absent = [name for name in wanted if name not in place]
+    if absent:
+        raise DataError(
+            f"{len(absent)} of {len(wanted)} ids of {wanted_in} are not in {there_in}: {short(absent, 5)}.\n"
+            f"  Its ids are {short(there, 5)}."
+        )
+    return np.array([place[name] for name in wanted], dtype=np.int64)
+
+
+def id_column(table: Table, ids: Sequence[str]) -> str | None:
+    """The column of a table that holds exactly these ids, where there is one."""
+    wanted = set(ids)
+    for name, values in table.columns.items():
+        if len(values) != len(wanted) or getattr(values, "ndim", 1) > 1:
+            continue
+        if cell_text(values[0]) not in wanted or isinstance(values[0], list):
+            continue
+        if {cell_text(v) for v in values} == wanted:
+            return name
+    return None
+
+
+def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:
+    """The ids as row numbers, where each is a whole number below n_rows."""
+    texts = [cell_text(v) or "" for v in ids]
+    if not all(text.isdecimal() and len(text) < 12 for text in texts):
+        return None
+    numbers = np.array([int(text) for text in texts], dtype=np.int64)
+    return numbers if len(numbers) and numbers.max() < n_rows else None
+
+
+# ---- what a person sees -----------------------------------------------------------------------
 
 
 def _single(values: Any) -> bool:
@@ -224,8 +269,7 @@ def _single(values: Any) -> bool:
 
 
 def _short(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = native(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     text = str(value)

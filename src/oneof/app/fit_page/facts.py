@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
-from oneof.app.fit_page.intervals import Bin, Share, calibration_error, reliability
 from oneof.candidates import Candidates
 
 KEPT = 0.05
@@ -15,6 +16,66 @@ KEPT = 0.05
 DECIDED = 0.9
 MOST_PAIRS = 10
 MOST_CLASSES = 30
+
+
+@dataclass(frozen=True)
+class Share:
+    """k of n, with Wilson's 95 % interval: honest for few rows and for shares near 0 and 1."""
+
+    k: int
+    n: int
+
+    @classmethod
+    def of(cls, which: np.ndarray) -> Share:
+        return cls(int(which.sum()), len(which))
+
+    @property
+    def value(self) -> float:
+        return self.k / self.n if self.n else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        if not self.n:
+            return 0.0, 1.0
+        found = binomtest(self.k, self.n).proportion_ci(method="wilson")
+        return float(found.low), float(found.high)
+
+    @property
+    def low(self) -> float:
+        return self.interval[0]
+
+    @property
+    def high(self) -> float:
+        return self.interval[1]
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} (95 % interval {self.low:.1%} to {self.high:.1%}, {self.n} rows)"
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows whose confidence lies in the same tenth."""
+
+    confidence: float
+    right: Share
+
+
+def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> list[Bin]:
+    """Rows in bins of equal width by their confidence; empty bins are left out."""
+    place = np.minimum((confidence * bins).astype(int), bins - 1)
+    made = []
+    for b in range(bins):
+        inside = place == b
+        if inside.any():
+            share = Share(int(right[inside].sum()), int(inside.sum()))
+            made.append(Bin(float(confidence[inside].mean()), share))
+    return made
+
+
+def calibration_error(bins: list[Bin]) -> float:
+    """Expected calibration error: the mean distance of confidence and accuracy, weighted by rows."""
+    n = sum(b.right.n for b in bins)
+    return sum(b.right.n * abs(b.confidence - b.right.value) for b in bins) / max(1, n)
 
 
 @dataclass
@@ -121,16 +182,16 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
     made = FitFacts(
         rows=n,
         learned=int(learned.sum()),
-        covering=_share(inside[learned]),
+        covering=Share.of(inside[learned]),
         confidence=p.max(axis=1),
         belief=belief[ambiguous],
         sizes_before=_counts(before[learned]),
         sizes_after=_counts(after[learned]),
         mean_before=float(before[learned].mean()) if learned.any() else 0.0,
         mean_after=float(after[learned].mean()) if learned.any() else 0.0,
-        resolved=_share(belief[ambiguous] >= DECIDED),
-        changed=_share((prediction != label)[learned]),
-        outside=_share(~inside[learned]),
+        resolved=Share.of(belief[ambiguous] >= DECIDED),
+        changed=Share.of((prediction != label)[learned]),
+        outside=Share.of(~inside[learned]),
         pairs=confused_pairs(candidates, q, ambiguous),
         classes=[],
     )
@@ -168,7 +229,7 @@ def _against_labels(made: FitFacts, outcome: FitOutcome) -> None:
     p, truth = outcome.checked.probabilities, outcome.checked.columns
     prediction = p.argmax(axis=1)
     right = prediction == truth
-    made.accuracy = _share(right)
+    made.accuracy = Share.of(right)
     made.bins = reliability(p.max(axis=1), right)
     made.ece = calibration_error(made.bins)
     wrong, times = np.unique(np.column_stack([truth[~right], prediction[~right]]), axis=0, return_counts=True)
@@ -188,15 +249,11 @@ def _classes(outcome: FitOutcome, label: np.ndarray, learned: np.ndarray) -> lis
         own = learned & (label == k)
         found = None
         if checked is not None and (checked.columns == k).any():
-            found = _share(checked.probabilities[checked.columns == k].argmax(axis=1) == k)
+            found = Share.of(checked.probabilities[checked.columns == k].argmax(axis=1) == k)
         confidence = float(mass[own].mean()) if own.any() else float("nan")
         name = str(candidates.classes[k])
         made.append(ClassFacts(name, int(columns[k]), int(believed[k]), confidence, found))
     return made
-
-
-def _share(which: np.ndarray) -> Share:
-    return Share(int(which.sum()), len(which))
 
 
 def _counts(sizes: np.ndarray) -> dict[int, int]:

@@ -7,13 +7,14 @@ that nothing is lost in black and white. All texts are escaped here.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 import numpy as np
 
-from oneof.app.fit_page.intervals import Bin
+from oneof.app.fit_page.facts import Bin
 
 LEFT, RIGHT, TOP, BOTTOM = 60.0, 24.0, 12.0, 42.0
 
@@ -125,13 +126,10 @@ def size_bars(before: dict[int, int], after: dict[int, int], threshold: float) -
     frame = Frame((lowest - 0.6, shown + 0.6), (0, top), names, count_ticks(top), "labels per row", "rows")
     frame.extra_top = 14
     frame.legend([("hollow", "candidates given"), ("solid", f"labels above {threshold:.0%} afterwards")])
-    for size in range(lowest, shown + 1):
-        frame.bar(
-            size - 0.4, size - 0.02, first.get(size, 0), "hollow", f"{size} given: {first.get(size, 0)}"
-        )
-        frame.bar(
-            size + 0.02, size + 0.4, second.get(size, 0), "solid", f"{size} left: {second.get(size, 0)}"
-        )
+    for size, count in first.items():
+        frame.bar(size - 0.4, size - 0.02, count, "hollow", f"{size} given: {count}")
+    for size, count in second.items():
+        frame.bar(size + 0.02, size + 0.4, count, "solid", f"{size} left: {count}")
     return frame.svg("Number of rows by how many labels they have, before and after training")
 
 
@@ -188,7 +186,7 @@ def count_ticks(top: float) -> list[tuple[float, str]]:
 
 def _gathered(counts: dict[int, int], last: int) -> dict[int, int]:
     """Counts by size, those above `last` added to it."""
-    made: dict[int, int] = {}
+    made: Counter[int] = Counter()
     for size, count in counts.items():
-        made[min(size, last)] = made.get(min(size, last), 0) + count
+        made[min(size, last)] += count
     return made

@@ -11,7 +11,6 @@ import numpy as np
 
 from oneof.app.fit_page import figures
 from oneof.app.fit_page.facts import DECIDED, KEPT, FitFacts, FitOutcome, fit_facts
-from oneof.app.fit_page.words import headline, summary
 from oneof.tables.errors import DataError
 from oneof.tables.files import write_text
 
@@ -45,7 +44,7 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
     return environment.get_template("report.html").render(
         outcome=outcome,
         facts=facts,
-        tiles=headline(outcome, facts),
+        tiles=headline(facts),
         summary=summary(outcome, facts),
         figures=drawn,
         review=review_rows(outcome),
@@ -97,3 +96,92 @@ def review_rows(outcome: FitOutcome) -> list[dict[str, Any]]:
             }
         )
     return made
+
+
+# ---- in sentences -----------------------------------------------------------------------------
+
+
+def headline(facts: FitFacts) -> list[tuple[str, str, str]]:
+    """The four numbers at the top: value, name and detail."""
+    a, accuracy = facts.accuracy, ("unknown", "no such rows were kept aside")
+    if a is not None:
+        accuracy = (
+            f"{a.value:.1%}",
+            f"95 % interval {a.low:.1%} to {a.high:.1%}; {a.n} rows that nothing was learned from",
+        )
+    return [
+        (accuracy[0], "right on rows with a known label", accuracy[1]),
+        (
+            f"{facts.covering.value:.1%}",
+            "predictions among the candidates",
+            "covering rate on the training rows; high values are necessary, not sufficient",
+        ),
+        (
+            f"{facts.confidence.mean():.1%}",
+            "mean confidence",
+            f"{(facts.confidence >= DECIDED).mean():.0%} of rows are predicted with {DECIDED:.0%} or more",
+        ),
+        (
+            f"{facts.mean_before:.2f} → {facts.mean_after:.2f}",
+            "labels per row",
+            "candidates given, and labels the model still considers",
+        ),
+    ]
+
+
+def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
+    """Plain sentences, the most important first."""
+    made = []
+    rows = f"{facts.learned:,} rows with {outcome.candidates.n_classes} classes"
+    if facts.accuracy is not None:
+        a = facts.accuracy
+        made.append(
+            f"The model learned from the candidates of {rows}. On {a.n} rows with a trusted label that it "
+            f"never saw it is right {a.value:.1%} of the time; with so many rows the true value lies between "
+            f"{a.low:.1%} and {a.high:.1%} (95 %)."
+        )
+        made.append(_calibrated(facts, a.n))
+    else:
+        made.append(
+            f"The model learned from the candidates of {rows}. Nobody can say how often it is right: there "
+            "are no rows with a trusted label that it did not learn from. "
+            + (outcome.clean or "No trusted labels were given.")
+        )
+    if facts.resolved.n:
+        made.append(
+            f"Of the {facts.resolved.n:,} rows with more than one candidate it has made up its mind about "
+            f"{facts.resolved.value:.0%} (one label has at least {DECIDED:.0%} of the mass)."
+        )
+    if facts.changed.k:
+        made.append(
+            f"In {facts.changed.k:,} rows ({facts.changed.value:.1%}) it predicts another label than the one "
+            f"it was trained towards, in {facts.outside.k:,} of them one outside the candidates."
+        )
+    if facts.pairs and facts.pairs[0].rows > 1:
+        pair = facts.pairs[0]
+        made.append(
+            f"The classes that stand together most often are “{pair.a}” and “{pair.b}” ({pair.rows:,} rows)."
+        )
+    if outcome.n_doubtful:
+        made.append(
+            f"{outcome.n_doubtful:,} rows are worth a second look; the first of them are listed below."
+        )
+    return made
+
+
+def _calibrated(facts: FitFacts, n: int) -> str:
+    """Whether probabilities can be read as they are."""
+    error = facts.ece
+    excess = sum(b.right.n * (b.confidence - b.right.value) for b in facts.bins) / max(1, n)
+    few = f" With {n} rows this is a rough figure." if n < 200 else ""
+    if error is None or error < 0.05:
+        return f"Its probabilities can be read as they are (calibration error {error:.1%}).{few}"
+    if abs(excess) < 0.02:
+        return f"Its probabilities are off in both directions (calibration error {error:.1%}).{few}"
+    way, where = (
+        ("surer than it should be", "above") if excess > 0 else ("less sure than it could be", "below")
+    )
+    return (
+        f"It is {way}: its confidence is {abs(excess):.1%} {where} its accuracy on average "
+        f"(calibration error {error:.1%}).{few}"
+    )

@@ -4,7 +4,8 @@
 
 Nothing is ever removed. `skip` and `undo` are lines too: the last line of a row says where it stands, and
 its label is the trusted one, or null. An undo names the label it goes back to, so that sending it twice
-does no harm. Where rows have no ids, "data" tells which candidate sets the row numbers belong to.
+does no harm. Rows are found by their id, wherever they stand now. Where rows have no ids, "data" tells which
+candidate sets the row numbers belong to.
 
 Several servers may share a file: lines are written whole, under a lock, and each server reads what the
 others added. A line that a crash cut short was never confirmed; it is cut off before the next one is written.
@@ -20,12 +21,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from oneof.app.review.folder import ReviewData, ReviewError
+from oneof.app.review.folder import ReviewError
+from oneof.candidates import Candidates
+from oneof.candidates.cells import cell_text, is_missing, short
 
 FILE = "decisions.jsonl"
 ACTIONS = ("decide", "skip", "undo")
+
+
+class DecidedRows(Protocol):
+    """What decisions are about: `ReviewData`, or the rows of a new fit."""
+
+    candidates: Candidates
+
+    @property
+    def ids(self) -> tuple[Any, ...] | None: ...
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -38,17 +52,28 @@ class Event:
 
 
 class Decisions:
-    """The decisions about one run: the file and the state that replaying it gives.
+    """The decisions about some rows: the file, and the state that replaying it gives. The only reader.
 
-    `events` are all lines that concern this data, in order. `decided` maps rows to columns, `skipped`
-    holds rows that were put aside, `undo` what can be taken back, the latest last.
+    `events` are all lines that concern these rows, in order. `decided` maps rows to columns, `skipped`
+    holds rows that were put aside, `undo` what can be taken back, the latest last. `foreign` counts lines
+    about other data, which are left alone; `reviewed` tells whether the page wrote any of the lines.
+
+    Parameters
+    ----------
+    place : path
+        The folder of a fit, or a file that ends in .jsonl; by hand a line has a label and an id or a row.
+    data
+        The rows, with candidates and ids.
+    strict : bool
+        Raise on an id or a label that is not there, instead of counting the line as one about other data.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], data: ReviewData) -> None:
-        self.path = Path(folder) / FILE
-        self.data = data
-        self._column = {name: k for k, name in enumerate(data.candidates.classes)}
-        self._row_of = {name: row for row, name in enumerate(data.ids or ())}
+    def __init__(self, place: str | os.PathLike[str], data: DecidedRows, strict: bool = False) -> None:
+        place = Path(place)
+        self.path = place if place.suffix == ".jsonl" else place / FILE
+        self.data, self.strict = data, strict
+        self._column = {cell_text(name): k for k, name in enumerate(data.candidates.classes)}
+        self._row_of = {cell_text(name): row for row, name in enumerate(data.ids or ())}
         self._lock = threading.Lock()
         self._start_over()
         self.refresh()
@@ -58,7 +83,8 @@ class Decisions:
         self.decided: dict[int, int] = {}
         self.skipped: set[int] = set()
         self.undo: list[Event] = []
-        self.foreign = 0  # lines about other data; they are left alone
+        self.foreign = 0
+        self.reviewed = False
         self._read, self._lines = 0, 0
 
     def append(self, row: int, action: str, label: int | None) -> Event:
@@ -95,37 +121,75 @@ class Decisions:
             if self._read:
                 self._start_over()
             return
-        whole, newline, _ = added.rpartition(b"\n")
+        whole, newline, rest = added.rpartition(b"\n")
+        self._read += len(whole) + len(newline)
         for line in whole.split(b"\n") if newline else ():
             self._lines += 1
             if line.strip():
-                self._replay(line)
-        self._read += len(whole) + len(newline)
+                self._replay(self._parsed(line))
+        if self.strict and rest.strip():  # whole after all, if somebody wrote it by hand
+            self._lines += 1
+            try:
+                found = self._parsed(rest)
+            except ReviewError:
+                return  # cut short by a crash; it was never confirmed
+            if "action" not in found:
+                self._replay(found)
 
-    def _replay(self, line: bytes) -> None:
+    def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
             found = json.loads(line)
-            row, action, label = found["row"], found["action"], found["label"]
-            if type(row) is not int or action not in ACTIONS or isinstance(label, list | dict):
-                raise ValueError("row, action or label is of another kind")
-        except (ValueError, LookupError, TypeError) as error:
-            raise ReviewError(
-                f"{self.path} line {self._lines} is not a decision: {line[:80].decode(errors='replace')}\n"
-                f"  ({error}) Correct or remove that line; all others are kept."
+            if not isinstance(found, dict):
+                raise ValueError("no JSON object")
+            row, name, label = found.get("row"), found.get("id"), found.get("label")
+            if "label" not in found or (row is None and name is None):
+                raise ValueError('it has no "label", or neither "id" nor "row"')
+            if not isinstance(row, int | None) or isinstance(row, bool) or isinstance(label, list | dict):
+                raise ValueError("row or label is of another kind")
+            if found.get("action", "decide") not in ACTIONS:
+                raise ValueError(f"unknown action {found['action']!r}")
+        except (ValueError, RecursionError) as error:
+            shown = line[:80].decode(errors="replace")
+            raise self._wrong(
+                f"{shown} is no decision ({error}).\n  Correct or remove that line; all others are kept."
             ) from None
-        here = self._row_here(row, found)
-        if here is None or (label is not None and label not in self._column):
-            self.foreign += 1
-            return
-        self._apply(Event(here, action, None if label is None else self._column[label]))
+        return found
 
-    def _row_here(self, row: int, found: dict[str, Any]) -> int | None:
+    def _replay(self, found: dict[str, Any]) -> None:
+        row, label = self._row_here(found), found["label"]
+        self.reviewed |= "action" in found
+        column = None if is_missing(label) else self._column.get(cell_text(label))
+        unknown = column is None and not is_missing(label)
+        if unknown and row is not None and self.strict:
+            known = short(self.data.candidates.classes)
+            raise self._wrong(f"the label {label!r} is not one of the classes {known}.")
+        if row is None or unknown:
+            self.foreign += 1
+        else:
+            self._apply(Event(row, found.get("action", "decide"), column))
+
+    def _row_here(self, found: dict[str, Any]) -> int | None:
         """The row that a line is about, None if it is about other data. Ids outlive row numbers."""
-        there = 0 <= row < len(self.data)
-        if self.data.ids is None:
-            return row if there and found.get("data") == self.data.candidates.hash else None
-        name = found.get("id")
-        return row if there and self.data.ids[row] == name else self._row_of.get(name)
+        row, name, ids = found.get("row"), found.get("id"), self.data.ids
+        there = row is not None and 0 <= row < len(self.data)
+        if name is None:  # numbers mean these rows only where the candidate sets are the same
+            if found.get("data") not in (None, self.data.candidates.hash):
+                return None
+            if self.strict and not there:
+                raise self._wrong(f"row {row} is no training row; these are 0 to {len(self.data) - 1}.")
+            return row if there else None
+        if ids is not None and row is not None and there and cell_text(ids[row]) == cell_text(name):
+            return row
+        here = self._row_of.get(cell_text(name))
+        if here is None and self.strict:
+            what = "the rows have no ids.\n  Say which column has them: --id COLUMN."
+            if ids is not None:
+                what = f"no row has that id; ids are {short(ids, 5)}."
+            raise self._wrong(f"it is about the row with the id {name!r}, but {what}")
+        return here
+
+    def _wrong(self, text: str) -> ReviewError:
+        return ReviewError(f"{self.path}, line {self._lines}: {text}")
 
     def _apply(self, event: Event) -> None:
         self.events.append(event)
@@ -146,11 +210,11 @@ class Decisions:
     # ---- writing --------------------------------------------------------------------------------
 
     def _check(self, row: int, action: str, label: int | None) -> None:
-        if not 0 <= row < len(self.data):
-            raise ReviewError(f"there is no row {row}: rows are 0 to {len(self.data) - 1}.")
+        n_rows, n_classes = len(self.data), self.data.candidates.n_classes
+        if not 0 <= row < n_rows:
+            raise ReviewError(f"there is no row {row}: rows are 0 to {n_rows - 1}.")
         if action not in ACTIONS:
             raise ReviewError(f"unknown action {action!r}: one of {', '.join(ACTIONS)}.")
-        n_classes = len(self._column)
         if label is not None and not 0 <= label < n_classes:
             raise ReviewError(f"there is no class {label}: classes are 0 to {n_classes - 1}.")
         if (action == "decide" and label is None) or (action == "skip" and label is not None):
@@ -169,15 +233,6 @@ class Decisions:
         return json.dumps(found, ensure_ascii=False).encode() + b"\n"
 
 
-def trusted_labels(path: str | os.PathLike[str], data: ReviewData) -> dict[int, Any]:
-    """The labels decided so far, by row number, from a decisions file about this data."""
-    file = Path(path)
-    if file.name != FILE:
-        raise ReviewError(f"{path}: decisions are in a file named {FILE}.")
-    decided = Decisions(file.parent, data).decided
-    return {row: data.candidates.classes[column] for row, column in decided.items()}
-
-
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """The file open for reading and appending, and nobody else writing to it."""
@@ -190,24 +245,13 @@ def _locked(path: Path) -> Iterator[int]:
                 os.fsync(folder)
             finally:
                 os.close(folder)
-        with _exclusive(file):
-            yield file
+        with contextlib.suppress(ImportError):  # Windows: a single append is whole there as well
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+        yield file
     finally:
         os.close(file)
-
-
-@contextlib.contextmanager
-def _exclusive(file: int) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # Windows: a single append is whole there as well, only repairs are not guarded
-        yield
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _cut_torn_line(file: int) -> None:

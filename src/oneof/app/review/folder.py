@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oneof.candidates import UNKNOWN, CandidateError, Candidates, NoInformationWarning
+from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
+from oneof.candidates.cells import json_value, native
 from oneof.tables.files import write_text, write_with
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 ARRAYS, NAMES = "review.npz", "review.json"
+DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile)
 
 
 class ReviewError(ValueError):
@@ -56,6 +58,8 @@ class ReviewData:
         No image outside this folder is ever shown; default: the deepest folder that holds them all.
     trusted : bool array (n,), optional
         Rows whose label is known already; default: those with a known truth.
+    id_column : str, optional
+        The column of the user's table that the ids come from.
     """
 
     candidates: Candidates
@@ -67,6 +71,7 @@ class ReviewData:
     images: list[str] | None = None
     image_folder: str | None = None
     trusted: np.ndarray | None = None
+    id_column: str | None = None
 
     def __post_init__(self) -> None:
         self.probabilities = self._matrix("probabilities", self.probabilities)
@@ -77,7 +82,7 @@ class ReviewData:
             self.trusted = np.zeros(len(self), bool) if truth is None else truth != UNKNOWN
         self.trusted = np.asarray(self.trusted, dtype=bool)
         if self.ids is not None:
-            self.ids = tuple(v.item() if isinstance(v, np.generic) else v for v in self.ids)
+            self.ids = tuple(map(native, self.ids))
         if self.features is not None:
             self.features = {name: list(values) for name, values in self.features.items()}
         if self.images is not None:
@@ -87,13 +92,11 @@ class ReviewData:
         if self.image_folder is not None:
             self.image_folder = os.path.abspath(self.image_folder)
         self._check_answers()
-        columns = {f"features[{name!r}]": values for name, values in (self.features or {}).items()}
-        for what, values in {
-            "ids": self.ids,
-            "images": self.images,
-            "trusted": self.trusted,
-            **columns,
-        }.items():
+        columns: dict[str, Any] = {
+            f"features[{name!r}]": values for name, values in (self.features or {}).items()
+        }
+        columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted}
+        for what, values in columns.items():
             if values is not None and len(values) != len(self):
                 raise ReviewError(f"{what} has {len(values)} entries, but there are {len(self)} rows.")
 
@@ -125,11 +128,12 @@ class ReviewData:
             "truth_may_be_outside": self.candidates.truth_may_be_outside,
             "provenance": dict(self.candidates.provenance),
             "ids": None if self.ids is None else list(self.ids),
+            "id_column": self.id_column,
             "workers": None if self.answers is None else list(self.answers.workers),
             "workers_named": self.answers is None or self.answers.named,
             "features": None
             if self.features is None
-            else {str(name): [_plain(v) for v in values] for name, values in self.features.items()},
+            else {str(name): [json_value(v) for v in values] for name, values in self.features.items()},
             "image_folder": self.image_folder,
             "images": None
             if self.images is None
@@ -174,19 +178,10 @@ class ReviewData:
                 arrays = {key: stored[key] for key in stored.files}
             same = str(arrays["stamp"]) == names["stamp"]
             made = cls._from_parts(names, arrays)
-        except (
-            OSError,
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            EOFError,
-            zipfile.BadZipFile,
-        ) as e:
-            if isinstance(e, CandidateError | ReviewError):
-                e = ReviewError(" ".join(str(e).split()))
+        except DAMAGE as error:
+            what = " ".join(str(error).split())
             raise ReviewError(
-                f"{folder}: {ARRAYS} and {NAMES} are not readable ({e}).\n"
+                f"{folder}: {ARRAYS} and {NAMES} are not readable ({what}).\n"
                 "  Run `oneof fit` again to write them."
             ) from None
         if not same:
@@ -222,6 +217,7 @@ class ReviewData:
             None if images is None else [os.path.join(names["image_folder"], path) for path in images],
             names["image_folder"],
             arrays["trusted"],
+            names.get("id_column"),
         )
 
     def _matrix(self, name: str, given: Any) -> np.ndarray:
@@ -238,9 +234,9 @@ class ReviewData:
         return values
 
 
-def _plain(value: Any) -> Any:
-    """A cell of a table as a JSON value; what JSON has no word for becomes text."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float) and not np.isfinite(value):
-        return None if value != value else str(value)
-    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+def recorded_id_column(folder: Path) -> str | None:
+    """The column whose ids name the rows of a folder's review, where the folder says so."""
+    try:
+        return json.loads((folder / NAMES).read_text(encoding="utf-8")).get("id_column")
+    except (OSError, ValueError, AttributeError):
+        return None

@@ -1,115 +1,153 @@
-"""The web server behind `oneof review`: one page and four small answers, for this machine only.
+"""The web server behind `oneof review`: one page and a few small answers, for this machine only.
+
+The server listens on 127.0.0.1, but every web page open in the same browser can send requests there, and a
+name that resolves to 127.0.0.1 can make them look local (DNS rebinding). So each request must name this
+server as its host, must not come from another origin, and must carry the token: the page in its address,
+its later requests in a header, which no other page can set without permission that is never given.
 
 Needs the extra `review`; nothing else imports this file.
 """
 
 import base64
 import hashlib
+import json
 import os
 import re
 import secrets
 import socket
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
+from urllib.parse import parse_qs
 
 import uvicorn
-from fastapi import Body, FastAPI, HTTPException, Query
-from fastapi.responses import FileResponse, HTMLResponse
-from pydantic import BaseModel, ConfigDict
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from oneof.app.review.decisions import Decisions, Event
+from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData, ReviewError
-from oneof.app.review.guard import App, Guard
-from oneof.app.review.queue import Queue, View
+from oneof.app.review.ranking import VIEWS, ReviewList
 
 HOST = "127.0.0.1"
 MAX_ROWS = 200
 """Rows whose facts are given in one answer."""
 UNDO_STEPS = 200
+MAX_BODY = 4096
+TOKEN_HEADER = "x-oneof-token"
+SECURITY_HEADERS = {
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
 
 
-class Given(BaseModel):
-    """A decision as the page sends it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    row: int
-    action: Literal["decide", "skip", "undo"]
-    label: int | None = None
-    seen: int = 0
-    """How many events the page knows; it is told of later ones, which may come from another tab."""
-
-
-def make_app(folder: Path, data: ReviewData, token: str, port: int) -> App:
+def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
     """The application for one run folder, behind its guard."""
-    queue, decisions = Queue(data), Decisions(folder, data)
+    listed, decisions = ReviewList(data), Decisions(folder, data)
     page = (files("oneof.app.review") / "page.html").read_text(encoding="utf-8")
     key = hashlib.sha256(f"{folder.resolve()} {data.candidates.hash}".encode()).hexdigest()[:16]
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
 
-    def checked(row: int) -> int:
-        if not 0 <= row < len(data):
-            raise HTTPException(404, f"There is no row {row}; rows are 0 to {len(data) - 1}.")
-        return row
+    def checked(text: Any, n: int, what: str) -> int:
+        number = int(text) if re.fullmatch(r"[0-9]{1,9}", str(text)) else -1
+        if not 0 <= number < n:
+            raise HTTPException(404, f"There is no {what} {text}; they are 0 to {n - 1}.")
+        return number
 
-    @app.get("/")
-    def show_page() -> HTMLResponse:
+    def show_page(request: Request) -> Response:
         return HTMLResponse(page)
 
-    @app.get("/api/start")
-    def start() -> dict[str, Any]:
+    def start(request: Request) -> Response:
         """Everything the page needs once: names, where each row stands, what can be undone."""
         decisions.refresh()
-        return {
-            "title": folder.resolve().name,
-            "file": str(decisions.path),
-            "key": key,
-            "classes": [str(name) for name in data.candidates.classes],
-            "n_rows": len(data),
-            "n_doubtful": int(queue.signs.doubtful.sum()),
-            "foreign": decisions.foreign,
-            "decided": sorted(decisions.decided.items()),
-            "skipped": sorted(decisions.skipped),
-            "undo": [[event.row, event.label] for event in decisions.undo[-UNDO_STEPS:]],
-            "seen": len(decisions.events),
-        }
+        return JSONResponse(
+            {
+                "title": folder.resolve().name,
+                "file": str(decisions.path),
+                "key": key,
+                "classes": [str(name) for name in data.candidates.classes],
+                "n_rows": len(data),
+                "n_doubtful": int(listed.signs.doubtful.sum()),
+                "foreign": decisions.foreign,
+                "decided": sorted(decisions.decided.items()),
+                "skipped": sorted(decisions.skipped),
+                "undo": [[event.row, event.label] for event in decisions.undo[-UNDO_STEPS:]],
+                "seen": len(decisions.events),
+            }
+        )
 
-    @app.get("/api/queue")
-    def rows_in_order(view: View = "doubtful", column: int | None = None) -> dict[str, Any]:
-        if column is not None and not 0 <= column < data.candidates.n_classes:
-            raise HTTPException(404, f"There is no class {column}.")
+    def rows_in_order(request: Request) -> Response:
+        view, column = request.query_params.get("view", "doubtful"), request.query_params.get("column")
+        if view not in VIEWS:
+            raise HTTPException(400, f"There is no view {view}: one of {', '.join(VIEWS)}.")
+        kept = None if column is None else checked(column, data.candidates.n_classes, "class")
         decisions.refresh()
-        return {"rows": queue.rows(view, decisions, column)}
+        return JSONResponse({"rows": listed.rows(view, decisions, kept)})
 
-    @app.get("/api/rows")
-    def facts(
-        rows: Annotated[str, Query(pattern=r"^\d{1,9}(,\d{1,9})*$", max_length=4000)],
-    ) -> dict[str, Any]:
-        wanted = [int(row) for row in rows.split(",")]
+    def facts(request: Request) -> Response:
+        wanted = request.query_params.get("rows", "").split(",")
         if len(wanted) > MAX_ROWS:
             raise HTTPException(400, f"{len(wanted)} rows are too many; ask for at most {MAX_ROWS}.")
-        return {"rows": [queue.facts(checked(row)) for row in wanted]}
+        return JSONResponse({"rows": [listed.facts(checked(row, len(data), "row")) for row in wanted]})
 
-    @app.get("/api/image/{row}")
-    def image(row: int) -> FileResponse:
-        found = queue.image(checked(row))
+    def image(request: Request) -> Response:
+        found = listed.image(checked(request.path_params["row"], len(data), "row"))
         if found is None:
             raise HTTPException(404, "This row has no image that can be shown.")
         return FileResponse(found[0], media_type=found[1])
 
-    @app.post("/api/decisions")
-    def decide(given: Annotated[Given, Body()]) -> dict[str, Any]:
-        checked(given.row)
+    async def decide(request: Request) -> Response:
+        given = _decision(await request.body())
+        checked(given["row"], len(data), "row")
         try:
-            decisions.append(given.row, given.action, given.label)
+            await run_in_threadpool(decisions.append, given["row"], given["action"], given["label"])
         except ReviewError as error:
             raise HTTPException(400, str(error)) from None
         except OSError as error:
             raise HTTPException(503, f"Not saved: {error}") from None
-        news = decisions.events[max(0, given.seen) :]
-        return {"seen": len(decisions.events), "news": [_plain(event) for event in news]}
+        news = decisions.events[max(0, given["seen"]) :]
+        told = [[event.row, event.action, event.label] for event in news]
+        return JSONResponse({"seen": len(decisions.events), "news": told})
 
+    answers: dict[str, Callable[[Request], Any]] = {
+        "/": show_page,
+        "/api/start": start,
+        "/api/queue": rows_in_order,
+        "/api/rows": facts,
+        "/api/image/{row}": image,
+    }
+    routes = [Route(path, answer) for path, answer in answers.items()]
+    routes.append(Route("/api/decisions", decide, methods=["POST"]))
+
+    def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return JSONResponse({"detail": error.detail}, error.status_code)
+
+    app = Starlette(routes=routes, exception_handlers={HTTPException: refused})
+    app.router.redirect_slashes = False
     return Guard(app, token, port, content_policy(page))
+
+
+def _decision(body: bytes) -> dict[str, Any]:
+    """A decision as the page sends it; `seen`: how many events the page knows, others may come from a tab."""
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        given = None
+    if isinstance(given, dict):
+        given = {"label": None, "seen": 0, **given}
+        kinds = {"row": (int,), "action": (str,), "label": (int, type(None)), "seen": (int,)}
+        if given.keys() == kinds.keys() and all(type(given[name]) in kind for name, kind in kinds.items()):
+            return given
+    raise HTTPException(422, "A decision has row, action, label and seen: whole numbers and a word.")
 
 
 def content_policy(page: str) -> str:
@@ -126,6 +164,66 @@ def content_policy(page: str) -> str:
     )
 
 
+class Guard:
+    """Wraps the application; what is refused never reaches it."""
+
+    def __init__(self, app: ASGIApp, token: str, port: int, content_policy: str) -> None:
+        self.app, self.token = app, token
+        self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self.origins = {f"http://{host}" for host in self.hosts}
+        self.headers = [
+            (name.encode(), value.encode())
+            for name, value in {**SECURITY_HEADERS, "content-security-policy": content_policy}.items()
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})  # there are none here
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *self.headers]
+            await send(message)
+
+        async def whole_body() -> Message:
+            return handed.pop() if handed else await receive()
+
+        app, refused, status, body = self.app, self.refusal(scope), 403, b""
+        more = refused is None
+        while more:  # at most one chunk beyond the limit is held
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > MAX_BODY:
+                refused, status, more = f"The request is larger than {MAX_BODY} bytes.", 413, False
+        if refused is not None:
+            app = PlainTextResponse(refused + "\n", status, {"connection": "close"})
+        handed: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        await app(scope, whole_body, send_with_headers)
+
+    def refusal(self, scope: Scope) -> str | None:
+        """Why a request is refused, or None."""
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        host = headers.get("host", [])
+        if len(host) != 1 or host[0] not in self.hosts:
+            return "This server answers only to 127.0.0.1."
+        sites = headers.get("sec-fetch-site", ())
+        if not self.origins.issuperset(headers.get("origin", ())) or {*sites} - {"same-origin", "none"}:
+            return "Requests from other pages are refused."
+        given = headers.get(TOKEN_HEADER, [])
+        if scope["path"] == "/":  # only the page itself is asked for by address
+            given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+        if len(given) != 1 or not secrets.compare_digest(given[0].encode(), self.token.encode()):
+            return "The token is missing or wrong. Open the address that `oneof review` printed."
+        return None
+
+
 class ReviewServer:
     """A server for one run folder: `url` is known before it runs."""
 
@@ -133,9 +231,9 @@ class ReviewServer:
         self.socket = _listen(port, folder)
         self.port = int(self.socket.getsockname()[1])
         self.token = secrets.token_urlsafe(24)
-        app = make_app(folder, data, self.token, self.port)
+        self.url = f"http://{HOST}:{self.port}/?token={self.token}"
         config = uvicorn.Config(
-            app,
+            make_app(folder, data, self.token, self.port),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -144,10 +242,6 @@ class ReviewServer:
             timeout_graceful_shutdown=2,
         )
         self.server = uvicorn.Server(config)
-
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self.port}/?token={self.token}"
 
     def run(self) -> None:
         """Serve until Ctrl-C."""
@@ -173,7 +267,3 @@ def _listen(port: int, folder: Path) -> socket.socket:
             listening.close()
             reason = error
     raise ReviewError(f"port {port} cannot be used: {reason}.\n  Leave --port out to get a free one.")
-
-
-def _plain(event: Event) -> list[Any]:
-    return [event.row, event.action, event.label]

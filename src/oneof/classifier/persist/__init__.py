@@ -13,7 +13,7 @@ The digests find damage and mixtures, not forgery: a model from somebody else ca
 but loading it runs none of its code and takes no more memory than its files.
 """
 
-from oneof.classifier.persist.errors import ModelError
+from oneof.classifier.persist.folder import ModelError
 from oneof.classifier.persist.reading import load
 from oneof.classifier.persist.writing import save
 

@@ -1,25 +1,22 @@
-"""The files of a model folder: which there may be, and the checks before any of them is read."""
+"""The files of a model folder that may be damaged or hostile: what is read is checked first."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import stat
 from pathlib import Path
 from typing import Any
 
-from oneof.classifier.persist.errors import ModelError
+from safetensors import SafetensorError, safe_open
 
 FORMAT = 2
 MANIFEST, MODEL, WEIGHTS = "manifest.json", "model.json", "model.safetensors"
-ENCODER, CALIBRATION, TRAINING, CARD = (
-    "encoder.json",
-    "calibration.safetensors",
-    "training.safetensors",
-    "README.md",
-)
+ENCODER, CALIBRATION = "encoder.json", "calibration.safetensors"
+TRAINING, CARD = "training.safetensors", "README.md"
 NEEDED = (MODEL, WEIGHTS)
 DELETABLE = (TRAINING,)
 LISTED = (*NEEDED, ENCODER, CALIBRATION, *DELETABLE)
@@ -31,25 +28,114 @@ PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
 JSON_LIMIT = 64 << 20
 JSON_DEPTH = 64
 TENSOR_LIMIT = 16 << 30
+HEADER_LIMIT = 8 << 20
+# bytes of one number; models and candidate sets need no others
+SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+
+
+class ModelError(ValueError):
+    """A model folder that cannot be used. The message names the file and the reason."""
+
+
+class ModelFolder:
+    """A folder whose manifest, names, kinds and sizes were checked; contents are when they are read."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        check_entries(self.path)
+        self.digests = self._read_manifest()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.digests and (self.path / name).exists()
+
+    def json(self, name: str) -> Any:
+        return parse(self.path / name, self._checked(name).read_bytes())
+
+    def tensors(self, name: str) -> Any:
+        """An open safetensors file, its header checked too."""
+        file = self._checked(name)
+        try:
+            check_header(file)
+            return safe_open(file, framework="pt")
+        except (SafetensorError, OSError, ValueError, RecursionError) as error:
+            raise ModelError(f"{file} is not a safetensors file that can be used: {error}") from error
+
+    def _checked(self, name: str) -> Path:
+        """The file, after comparing its content with the digest in the manifest."""
+        file = self.path / name
+        found, expected = digest(file), self.digests[name]
+        if found != expected:
+            raise ModelError(
+                f"{file} has SHA-256 {found[:16]}…, but {MANIFEST} says {expected[:16]}…: "
+                "the file is damaged or not the one that was saved."
+            )
+        return file
+
+    def _read_manifest(self) -> dict[str, str]:
+        """SHA-256 of every file of the model."""
+        file = self.path / MANIFEST
+        if not file.exists():
+            older = (self.path / MODEL).exists()
+            more = "\n  It was saved by an older version: fit and save the model again." if older else ""
+            raise ModelError(f"there is no model in {self.path}: {MANIFEST} is missing.{more}")
+        _size(file, JSON_LIMIT)
+        facts = parse(file, file.read_bytes())
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            found = facts.get("format") if isinstance(facts, dict) else None
+            raise ModelError(f"{file} has format {found!r}; this version of oneof reads format {FORMAT}.")
+        listed = facts.get("files")
+        if set(facts) != {"format", "files"} or not isinstance(listed, dict):
+            raise ModelError(f"{file} holds {sorted(facts)}, not a format and a list of files.")
+        for name, entry in listed.items():
+            self._check_listed(name, entry)
+        for name in LISTED:
+            if name in NEEDED and name not in listed:
+                raise ModelError(f"{file} does not list {name}, which every model has.")
+            if name not in listed and (self.path / name).exists():
+                raise ModelError(
+                    f"{self.path / name} is not listed in {MANIFEST}: it belongs to another model."
+                )
+        return {name: str(entry["sha256"]) for name, entry in listed.items()}
+
+    def _check_listed(self, name: str, entry: Any) -> None:
+        manifest, place = self.path / MANIFEST, self.path / name
+        if name not in LISTED:
+            why = "a model has no such file"
+            if Path(name).suffix.lower() in PICKLES:
+                why = "pickles are never read"
+            elif name != re.sub(r"[/\\:\x00]|^\.\.?$", "", name):
+                why = "a file of a model has a plain name, without a path"
+            raise ModelError(f"{manifest} lists {name!r:.120}: {why}.")
+        if not isinstance(entry, dict) or set(entry) != {"bytes", "sha256"}:
+            raise ModelError(f"{manifest}: the entry of {name} is no size and SHA-256: {entry!r:.80}.")
+        if not place.exists():
+            if name in DELETABLE:
+                return
+            raise ModelError(f"{place} is missing, though {MANIFEST} lists it.")
+        size = _size(place, JSON_LIMIT if place.suffix == ".json" else TENSOR_LIMIT)
+        if size != entry["bytes"]:
+            raise ModelError(
+                f"{place} has {size} bytes, but {MANIFEST} says {entry['bytes']!r:.40}: "
+                "the file is damaged or not the one that was saved."
+            )
 
 
 def check_entries(folder: Path) -> None:
     """Refuse what a model folder never holds: links, and files that could be unpickled."""
     if not folder.is_dir():
         raise ModelError(f"there is no model in {folder}: it is no folder.")
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.is_symlink():
-                raise ModelError(
-                    f"{folder / entry.name} is a link; a model folder holds its own files.\n"
-                    "  Copy the folder with the files themselves (cp -rL), if you trust where it points."
-                )
-            if entry.is_file() and is_pickle(Path(entry.path)):
-                raise ModelError(
-                    f"{folder / entry.name} is a pickle, or a kind of file that holds one; pickles can run "
-                    "code and are never read.\n  A model folder holds safetensors and JSON: remove the file "
-                    "if you put it there, else do not trust the folder."
-                )
+    for file in sorted(folder.iterdir()):
+        if file.is_symlink():
+            raise ModelError(
+                f"{file} is a link; a model folder holds its own files.\n"
+                "  Copy the folder with the files themselves (cp -rL), if you trust where it points."
+            )
+        if file.is_file() and is_pickle(file):
+            raise ModelError(
+                f"{file} is a pickle, or a kind of file that holds one; pickles can run code and are never "
+                "read.\n  A model folder holds safetensors and JSON: remove the file if you put it there, "
+                "else do not trust the folder."
+            )
 
 
 def is_pickle(file: Path) -> bool:
@@ -64,56 +150,12 @@ def is_pickle(file: Path) -> bool:
         return begins and stream.read(1) == b"."
 
 
-def read_manifest(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of the model. Names, kinds and sizes are checked, contents are not yet."""
-    file = folder / MANIFEST
-    if not file.exists():
-        older = (folder / MODEL).exists()
-        more = "\n  It was saved by an older version: fit and save the model again." if older else ""
-        raise ModelError(f"there is no model in {folder}: {MANIFEST} is missing.{more}")
-    _regular(file, JSON_LIMIT)
-    facts = parse(file, file.read_bytes())
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        found = facts.get("format") if isinstance(facts, dict) else None
-        raise ModelError(f"{file} has format {found!r}; this version of oneof reads format {FORMAT}.")
-    listed = facts.get("files")
-    if set(facts) != {"format", "files"} or not isinstance(listed, dict):
-        raise ModelError(f"{file} holds {sorted(facts)}, not a format and a list of files.")
-    for name, entry in listed.items():
-        _check_name(file, name)
-        if not isinstance(entry, dict) or set(entry) != {"bytes", "sha256"}:
-            raise ModelError(f"{file}: the entry of {name} is no size and SHA-256: {entry!r:.80}.")
-        place = folder / name
-        if not place.exists():
-            if name in DELETABLE:
-                continue
-            raise ModelError(f"{place} is missing, though {MANIFEST} lists it.")
-        size = _regular(place, JSON_LIMIT if place.suffix == ".json" else TENSOR_LIMIT)
-        if size != entry["bytes"]:
-            raise ModelError(
-                f"{place} has {size} bytes, but {MANIFEST} says {entry['bytes']!r:.40}: "
-                "the file is damaged or not the one that was saved."
-            )
-    for name in LISTED:
-        if name in NEEDED and name not in listed:
-            raise ModelError(f"{file} does not list {name}, which every model has.")
-        if name not in listed and (folder / name).exists():
-            raise ModelError(f"{folder / name} is not listed in {MANIFEST}: it belongs to another model.")
-    return {name: str(entry["sha256"]) for name, entry in listed.items()}
+def digest(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _check_name(manifest: Path, name: str) -> None:
-    if name in LISTED:
-        return
-    why = "a model has no such file"
-    if Path(name).suffix.lower() in PICKLES:
-        why = "pickles are never read"
-    elif name != re.sub(r"[/\\:\x00]|^\.\.?$", "", name):
-        why = "a file of a model has a plain name, without a path"
-    raise ModelError(f"{manifest} lists {name!r:.120}: {why}.")
-
-
-def _regular(file: Path, limit: int) -> int:
+def _size(file: Path, limit: int) -> int:
     """Size of a plain file; links, devices and files beyond all reason are refused."""
     facts = file.lstat()
     if not stat.S_ISREG(facts.st_mode):
@@ -123,25 +165,7 @@ def _regular(file: Path, limit: int) -> int:
     return facts.st_size
 
 
-def checked(file: Path, digests: dict[str, str]) -> Path:
-    """The file, after comparing its content with the digest in the manifest."""
-    found, expected = digest(file), digests[file.name]
-    if found != expected:
-        raise ModelError(
-            f"{file} has SHA-256 {found[:16]}…, but {MANIFEST} says {expected[:16]}…: "
-            "the file is damaged or not the one that was saved."
-        )
-    return file
-
-
-def read_json(file: Path, digests: dict[str, str]) -> Any:
-    """The content of a listed JSON file."""
-    return parse(file, checked(file, digests).read_bytes())
-
-
-def digest(file: Path) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+# ---- JSON -------------------------------------------------------------------------------------
 
 
 def parse(file: Path, content: bytes) -> Any:
@@ -158,13 +182,9 @@ def _check_depth(text: str) -> None:
     depth = 0
     # a string that never ends matches too: looking for its end from every quote would take forever
     for match in re.finditer(r'"(?:[^"\\]+|\\.?)*+"?|[\[\]{}]', text, re.DOTALL):
-        mark = match.group()
-        if mark in "[{":
-            depth += 1
-            if depth > JSON_DEPTH:
-                raise ValueError(f"it is nested deeper than {JSON_DEPTH} levels")
-        elif mark in "]}":
-            depth -= 1
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match.group(), 0)
+        if depth > JSON_DEPTH:
+            raise ValueError(f"it is nested deeper than {JSON_DEPTH} levels")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,3 +192,42 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         raise ValueError(f"a key stands twice among {sorted(key for key, _ in pairs)[:10]}")
     return made
+
+
+# ---- safetensors ------------------------------------------------------------------------------
+
+
+def check_header(file: Path) -> None:
+    """Compare the declared shapes with the size of the file, without reading anything but the header."""
+    size = file.stat().st_size
+    with open(file, "rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if not 2 <= length <= min(HEADER_LIMIT, size - 8):
+            raise ValueError(f"its header claims {length} bytes, the file has {size}")
+        header = json.loads(stream.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is no list of tensors")
+    header.pop("__metadata__", None)
+    end = 0
+    for name, entry in sorted(header.items(), key=lambda item: _offsets(*item)):
+        begin, stop = _offsets(name, entry)
+        shape, kind = entry.get("shape"), entry.get("dtype")
+        if not isinstance(kind, str) or kind not in SIZES:
+            raise ValueError(f"the tensor {name!r:.80} has the type {kind!r:.40}")
+        if not isinstance(shape, list) or not all(type(k) is int and k >= 0 for k in shape):
+            raise ValueError(f"the tensor {name!r:.80} has the shape {shape!r:.80}")
+        if math.prod(shape) * SIZES[kind] != stop - begin or begin != end:
+            raise ValueError(
+                f"the tensor {name!r:.80} of shape {tuple(shape)!s:.80} claims bytes {begin} to {stop}, "
+                "which it cannot fill"
+            )
+        end = stop
+    if end != size - 8 - length:
+        raise ValueError(f"its tensors claim {end} bytes, the file has {size - 8 - length} for them")
+
+
+def _offsets(name: str, entry: Any) -> tuple[int, int]:
+    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+    if not (isinstance(offsets, list) and len(offsets) == 2 and all(type(k) is int for k in offsets)):
+        raise ValueError(f"the tensor {name!r:.80} has no place in the file: {entry!r:.80}")
+    return offsets[0], offsets[1]

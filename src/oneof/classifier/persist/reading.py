@@ -1,17 +1,19 @@
-"""Reading a model folder that may be damaged or hostile."""
+"""From a model folder to a model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
+from torch import nn
 
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import class_array
-from oneof.classifier.persist.errors import ModelError
 from oneof.classifier.persist.folder import (
     CALIBRATION,
     ENCODER,
@@ -19,16 +21,14 @@ from oneof.classifier.persist.folder import (
     MODEL,
     TRAINING,
     WEIGHTS,
-    check_entries,
-    read_json,
-    read_manifest,
+    ModelError,
+    ModelFolder,
 )
-from oneof.classifier.persist.weights import load_nets, open_tensors
 from oneof.classifier.persist.writing import STORED_APART, checked_names
-from oneof.classifier.scoring.conformal import checked_scores
+from oneof.classifier.scoring import checked_scores
 from oneof.datasets.scaling import Scaling
 from oneof.methods import make_method
-from oneof.nets import NETS, as_net
+from oneof.nets import NETS, as_net, build_net
 
 # what reading a description that lies, or weights that lack something, can end in
 WRONG_CONTENT = (
@@ -53,28 +53,49 @@ def load(path: str | Path, net: Any = None) -> PartialLabelClassifier:
         The network, where the model was trained with one of your own: its weights are stored, its
         code is not.
     """
-    folder = Path(path)
-    check_entries(folder)
-    digests = read_manifest(folder)
-    facts = read_json(folder / MODEL, digests)
+    folder = ModelFolder(path)
+    facts = folder.json(MODEL)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ModelError(f"{folder / MODEL} is no description of a model of format {FORMAT}.")
+        raise ModelError(f"{folder.path / MODEL} is no description of a model of format {FORMAT}.")
     if net is not None:
         as_net(net)  # says what is wrong with it
-    try:
-        estimator = _rebuild(folder, facts, net)
-        estimator.net_ = load_nets(folder / WEIGHTS, digests, facts, int(facts["net"]["copies"]), net)
-        _read_more(estimator, folder, digests)
-    except ModelError:
-        raise
-    except WRONG_CONTENT as error:
-        raise ModelError(
-            f"{folder / MODEL} is not complete or not well-formed: {type(error).__name__}: {error}"
-        ) from error
+    with _told(f"{folder.path / MODEL} is not complete or not well-formed"):
+        estimator = _rebuilt(folder.path, facts, net)
+        estimator.net_ = _nets(folder, facts, net)
+        if CALIBRATION in folder:
+            with folder.tensors(CALIBRATION) as file:
+                scores = {key: file.get_tensor(key).numpy() for key in file.keys()}  # noqa: SIM118
+            estimator.calibration_scores_ = checked_scores(scores)
+        if TRAINING in folder:
+            with folder.tensors(TRAINING) as file:
+                estimator.transduction_ = file.get_tensor("transduction").numpy()
+            if estimator.transduction_.shape[1:] != (len(estimator.classes_),):
+                raise ModelError(
+                    f"{folder.path / TRAINING} does not fit the {len(estimator.classes_)} classes of {MODEL}."
+                )
+    if ENCODER in folder:
+        from oneof.tables.encoding import TableEncoder
+
+        file = folder.path / ENCODER
+        with _told(f"{file} describes no encoder"):
+            estimator.encoder_ = encoder = TableEncoder.from_dict(folder.json(ENCODER))
+        if len(encoder.feature_names) != getattr(estimator, "n_features_in_", None):
+            raise ModelError(f"{file} does not give the features that {MODEL} declares.")
     return estimator
 
 
-def _rebuild(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClassifier:
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Whatever wrong content ends in becomes a `ModelError`."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except WRONG_CONTENT as error:
+        raise ModelError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClassifier:
     """Everything of a model but its arrays."""
     file = folder / MODEL
     params: dict[str, Any] = {
@@ -109,39 +130,18 @@ def _rebuild(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
     if facts["feature_names_in"]:
         estimator.feature_names_in_ = np.asarray(list(map(str, facts["feature_names_in"])), dtype=object)
     estimator.scaling_ = None if facts["scaling"] is None else Scaling.from_dict(facts["scaling"])
-    _check_widths(file, estimator)
+    widths = [len(estimator.feature_names_in_)] if facts["feature_names_in"] else []
+    widths += [] if estimator.scaling_ is None else [len(estimator.scaling_.shift)]
+    if set(widths) - {facts["n_features_in"]}:
+        raise ModelError(f"{file}: feature names, scaling and n_features_in do not agree.")
     estimator.method_ = method
     estimator.history_ = [dict(row) for row in facts["history"]]
     estimator.best_epoch_ = int(facts["best_epoch"])
     estimator.clean_source_ = str(facts["clean"]["source"])
     estimator.n_clean_, estimator.n_selection_ = int(facts["clean"]["rows"]), int(facts["clean"]["selection"])
     estimator.trained_on_ = dict(facts["trained_on"])
+    estimator.encoder_ = estimator.checked_ = None
     return estimator
-
-
-def _read_more(estimator: PartialLabelClassifier, folder: Path, digests: dict[str, str]) -> None:
-    """What a model may have besides: calibration, an encoder of tables, its training rows."""
-    if CALIBRATION in digests:
-        with open_tensors(folder / CALIBRATION, digests) as file:
-            scores = {key: file.get_tensor(key).numpy() for key in file.keys()}  # noqa: SIM118
-        estimator.calibration_scores_ = checked_scores(scores)
-    if ENCODER in digests:
-        from oneof.tables.encoding import TableEncoder
-
-        try:
-            estimator.encoder_ = TableEncoder.from_dict(read_json(folder / ENCODER, digests))
-        except ModelError:
-            raise
-        except WRONG_CONTENT as error:
-            raise ModelError(f"{folder / ENCODER} describes no encoder: {error}") from error
-        if len(estimator.encoder_.feature_names) != getattr(estimator, "n_features_in_", None):
-            raise ModelError(f"{folder / ENCODER} does not give the features that {MODEL} declares.")
-    training = folder / TRAINING
-    if TRAINING in digests and training.exists():
-        with open_tensors(training, digests) as file:
-            estimator.transduction_ = file.get_tensor("transduction").numpy()
-        if estimator.transduction_.shape[1:] != (len(estimator.classes_),):
-            raise ModelError(f"{training} does not fit the {len(estimator.classes_)} classes of {MODEL}.")
 
 
 def _check_keys(file: Path, found: dict[str, Any], known: set[str]) -> None:
@@ -159,9 +159,39 @@ def _usable(device: Any) -> bool:
         return device == "auto"
 
 
-def _check_widths(file: Path, estimator: PartialLabelClassifier) -> None:
-    """The number of features is said up to three times: it must be the same."""
-    names, scaling = getattr(estimator, "feature_names_in_", None), estimator.scaling_
-    said = {None if names is None else len(names), None if scaling is None else len(scaling.shift)}
-    if said - {None, getattr(estimator, "n_features_in_", None)}:
-        raise ModelError(f"{file}: feature names, scaling and n_features_in do not agree.")
+def _nets(folder: ModelFolder, facts: dict[str, Any], own: Any) -> tuple[nn.Module, ...]:
+    """The networks of a description with their weights.
+
+    A description that lies about sizes ends here: there are no more networks or layers than the file
+    has weights for, and the declared network is built without memory first.
+    """
+    file, name, copies = folder.path / WEIGHTS, facts["net"]["name"], int(facts["net"]["copies"])
+    with folder.tensors(WEIGHTS) as weights:
+        found = {key: tuple(weights.get_slice(key).get_shape()) for key in weights.keys()}  # noqa: SIM118
+        layers = 0 if name == "custom" else len(facts["net_options"].get("hidden", ()))
+        if copies != len({key.partition(".")[0] for key in found}) or layers > len(found):
+            raise ModelError(f"{file} holds {len(found)} weights, not those of the network of model.json.")
+        if name == "custom":
+            nets = [as_net(own) for _ in range(copies)]
+        else:
+            with torch.device("meta"):
+                shape = tuple(int(size) for size in facts["input_shape"])
+                sizes = (shape[0] if len(shape) == 1 else shape, len(facts["classes"]))
+                nets = [build_net(name, *sizes, **facts["net_options"]) for _ in range(copies)]
+        expected = {
+            f"{i}.{key}": tuple(value.shape)
+            for i, made in enumerate(nets)
+            for key, value in made.state_dict().items()
+        }
+        if found != expected:
+            wrong = sorted(k for k in found.keys() | expected.keys() if found.get(k) != expected.get(k))[0]
+            raise ModelError(
+                f"{file}: the weight {wrong!r} has shape {found.get(wrong)}, the network "
+                f"{'you passed' if name == 'custom' else 'of model.json'} needs {expected.get(wrong)}."
+            )
+        for i, made in enumerate(nets):
+            if name != "custom":
+                made.to_empty(device="cpu")
+            made.load_state_dict({key: weights.get_tensor(f"{i}.{key}") for key in made.state_dict()})
+            made.eval()
+    return tuple(nets)

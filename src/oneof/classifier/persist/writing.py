@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 import oneof
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.model_card import MARK, model_card
-from oneof.classifier.persist.errors import ModelError
 from oneof.classifier.persist.folder import (
     CALIBRATION,
     CARD,
@@ -29,11 +28,12 @@ from oneof.classifier.persist.folder import (
     MODEL,
     TRAINING,
     WEIGHTS,
+    ModelError,
     check_entries,
     digest,
 )
 
-STORED_APART = {"method", "method_params", "net", "run"}
+STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
 
 
 def save(estimator: PartialLabelClassifier, path: str | Path) -> None:
@@ -46,8 +46,13 @@ def save(estimator: PartialLabelClassifier, path: str | Path) -> None:
     check_is_fitted(estimator)
     folder = Path(path)
     texts = {MODEL: _text(description(estimator))}
-    if getattr(estimator, "encoder_", None) is not None:
-        texts[ENCODER] = _text(_encoder_facts(estimator.encoder_))
+    if estimator.encoder_ is not None:
+        if not hasattr(estimator.encoder_, "to_dict"):
+            raise ModelError(
+                f"the encoder of this model is a {type(estimator.encoder_).__name__}, which cannot be saved; "
+                "encode tables with oneof.tables.encoding.TableEncoder."
+            )
+        texts[ENCODER] = _text(estimator.encoder_.to_dict())
     if folder.exists() and not folder.is_dir():
         raise ModelError(f"{folder} is a file; a model is saved to a folder.")
     new = not folder.exists()
@@ -116,9 +121,9 @@ def description(estimator: PartialLabelClassifier) -> dict[str, Any]:
         "feature_names_in": list(getattr(estimator, "feature_names_in_", [])) or None,
         "scaling": None if estimator.scaling_ is None else estimator.scaling_.to_dict(),
         "net": {"name": "custom" if own_net else estimator.net, "copies": len(estimator.net_)},
-        "net_options": None if own_net else estimator._net_options(),
+        "net_options": None if own_net else estimator.net_options(),
         "method": {"name": estimator.method_.info.name, "params": estimator.method_.params()},
-        "estimator": _plain_params(estimator),
+        "estimator": _stored_params(estimator),
         "clean": {
             "source": estimator.clean_source_,
             "rows": estimator.n_clean_,
@@ -141,15 +146,6 @@ def checked_names(names: list[Any]) -> list[Any]:
     return names
 
 
-def _encoder_facts(encoder: Any) -> Any:
-    if not hasattr(encoder, "to_dict"):
-        raise ModelError(
-            f"the encoder of this model is a {type(encoder).__name__}, which cannot be saved; "
-            "encode tables with oneof.tables.encoding.TableEncoder."
-        )
-    return encoder.to_dict()
-
-
 def _text(facts: Any) -> str:
     try:
         return json.dumps(facts, indent=1) + "\n"
@@ -157,14 +153,9 @@ def _text(facts: Any) -> str:
         raise ModelError(f"this model cannot be saved as JSON: {error}.") from error
 
 
-def _plain_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
+def _stored_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
     """Constructor arguments that JSON can hold; the method and the net are stored on their own."""
-    params = estimator.get_params(deep=False)
-    for name in STORED_APART:
-        params.pop(name)
+    params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in STORED_APART}
     if isinstance(params["random_state"], np.random.RandomState):
         params["random_state"] = None
-    return {
-        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-        for name, value in params.items()
-    }
+    return {k: v.tolist() if isinstance(v, np.generic | np.ndarray) else v for k, v in params.items()}

@@ -19,6 +19,8 @@ class Place:
     """See `Recipe.speed`."""
     scratch: Path | None = None
     """Long jobs (images) keep a checkpoint in a folder of their own here and continue from it."""
+    until: float | None = None
+    """They stop at their first checkpoint after this time (seconds since 1970)."""
 
     def describe(self) -> dict[str, str]:
         """For records."""
@@ -37,18 +39,12 @@ class Runner(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     @property
-    def slots(self) -> int:
-        """How many jobs can run at once."""
-        ...
+    def slots(self) -> int: ...  # how many jobs can run at once
 
     @property
-    def running(self) -> int:
-        """How many do."""
-        ...
+    def running(self) -> int: ...  # how many do
 
-    def free(self) -> bool:
-        """Whether another job may start now."""
-        ...
+    def free(self) -> bool: ...  # whether another job may start now
 
     def start(self, job: Job) -> None: ...
 

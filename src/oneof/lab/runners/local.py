@@ -30,7 +30,7 @@ class LocalRunner:
         self.device, self.speed = device, speed
         self.workers: list[Worker] = []
         self.scratch: Path | None = None
-        """Where long jobs keep their checkpoints; the lab sets it."""
+        self.until: float | None = None
 
     def __enter__(self) -> LocalRunner:
         self.workers = [Worker(self.place) for _ in range(self.slots)]
@@ -40,9 +40,13 @@ class LocalRunner:
         for worker in self.workers:
             worker.stop()
 
+    def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
+        """Where long jobs keep their checkpoints, and when they stop."""
+        self.scratch, self.until = scratch, until
+
     @property
     def place(self) -> Place:
-        return Place(self.device, self.speed, self.scratch)
+        return Place(self.device, self.speed, self.scratch, self.until)
 
     @property
     def running(self) -> int:

@@ -7,7 +7,6 @@ of m labels is always columns 1..m, a is column 1 and b is column m + 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +24,7 @@ def ranked(eta: np.ndarray) -> Ranked:
     return Ranked(np.take_along_axis(eta, labels, axis=1), labels)
 
 
-@dataclass(frozen=True)
-class Gaps:
+class Gaps(NamedTuple):
     """What the theorems need to know of each instance, for the m most probable wrong labels excluded."""
 
     to_first: np.ndarray
@@ -43,11 +41,8 @@ class Gaps:
         """Gap of eta' between its best and its second label."""
         return self.to_rival / self.rest
 
-    def __len__(self) -> int:
-        return len(self.rest)
-
     def take(self, rows: np.ndarray) -> Gaps:
-        return Gaps(self.to_first[rows], self.to_last[rows], self.to_rival[rows], self.rest[rows])
+        return Gaps(*(column[rows] for column in self))
 
 
 def gaps(eta: np.ndarray, excluded: int = 1) -> Gaps:
@@ -58,19 +53,8 @@ def gaps(eta: np.ndarray, excluded: int = 1) -> Gaps:
             f"excluded is {excluded}; of {c} labels between 1 and {c - 2} can be excluded, since the Bayes "
             "label and one rival must stay."
         )
-    best = eta[:, 0]
-    return Gaps(
-        best - eta[:, 1],
-        best - eta[:, excluded],
-        best - eta[:, excluded + 1],
-        1.0 - eta[:, 1 : excluded + 1].sum(axis=1),
-    )
-
-
-def together(parts: list[Gaps]) -> Gaps:
-    return Gaps(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in Gaps.__dataclass_fields__)
-    )
+    to_first, to_last, to_rival = (eta[:, 0] - eta[:, j] for j in (1, excluded, excluded + 1))
+    return Gaps(to_first, to_last, to_rival, 1.0 - eta[:, 1 : excluded + 1].sum(axis=1))
 
 
 def disturbed(gap: Gaps, tau: float) -> np.ndarray:
@@ -92,3 +76,32 @@ def reduced_posterior(eta: np.ndarray, excluded: int = 1) -> np.ndarray:
     """eta' (R2) in rank order, without the columns of the excluded labels: they cannot win."""
     kept = np.concatenate([eta[:, :1], eta[:, excluded + 1 :]], axis=1)
     return kept / (1.0 - eta[:, 1 : excluded + 1].sum(axis=1, keepdims=True))
+
+
+# ---- models that are the truth plus an error of at most a given size, label by label
+
+
+def random_error(truth: np.ndarray, size: float, rng: np.random.Generator) -> np.ndarray:
+    """Independent uniform errors in [−size, size].
+
+    The rows need not be distributions any more; the theorems use nothing but the size of the error.
+    """
+    return truth + rng.uniform(-size, size, truth.shape)
+
+
+def worst_error(truth: np.ndarray, size: float) -> np.ndarray:
+    """The error that hurts the best label most: probability moves from column 0 to column 1.
+
+    Rows stay distributions: no more is moved than there is (then nothing is left of the best label,
+    and more could not hurt it further).
+    """
+    moved = np.minimum(size, truth[:, 0])
+    model = truth.copy()
+    model[:, 0] -= moved
+    model[:, 1] += moved
+    return model
+
+
+def best_label_wins(model: np.ndarray) -> np.ndarray:
+    """Whether the argmax is column 0; a tie is no win."""
+    return model[:, 0] > model[:, 1:].max(axis=1)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import softmax
 
 BLOCK = 20_000
 """Rows drawn at a time."""
@@ -48,7 +49,7 @@ class RandomLogits:
 
     def draw(self, rng: np.random.Generator, n: int) -> Draw:
         logits = rng.normal(0.0, self.scale, (n, self.n_classes))
-        return Draw(logits, softmax(logits))
+        return Draw(logits, softmax(logits, axis=1))
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class GaussianClasses:
     def draw(self, rng: np.random.Generator, n: int) -> Draw:
         labels = rng.integers(self.n_classes, size=n)
         x = self.means[labels] + rng.normal(size=(n, self.n_features))
-        return Draw(x, softmax(x @ self.means.T - (self.means**2).sum(axis=1) / 2))
+        return Draw(x, softmax(x @ self.means.T - (self.means**2).sum(axis=1) / 2, axis=1))
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class RandomNetwork:
     def draw(self, rng: np.random.Generator, n: int) -> Draw:
         first, bias, second, centre = self._weights
         x = rng.normal(size=(n, self.n_features))
-        return Draw(x, softmax(np.tanh(x @ first + bias) @ second - centre))
+        return Draw(x, softmax(np.tanh(x @ first + bias) @ second - centre, axis=1))
 
 
 POSTERIORS: dict[str, Posterior] = {
@@ -126,8 +127,3 @@ def draw_labels(rng: np.random.Generator, eta: np.ndarray) -> np.ndarray:
     """One label per row, drawn from its posterior."""
     chosen = (rng.random((len(eta), 1)) < eta.cumsum(axis=1)).argmax(axis=1)
     return chosen.astype(np.int64)
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)

@@ -7,7 +7,7 @@ draws, tau = 2 epsilon, one excluded label.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oneof.lab.theory.theorems import TheoremCheck
 
@@ -16,8 +16,7 @@ STANDARD_ERRORS = 4.0
 """How many standard errors of the difference are still agreement."""
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(NamedTuple):
     """What the probe printed for one epsilon."""
 
     p_j: float
@@ -26,55 +25,21 @@ class Reference:
     constant: float
     bound: float
     """The bound on epsilon': a minimum over the draws, so only its size can be compared."""
-    reduced: dict[float, tuple[float, float, float]]
-    """epsilon': P(phi right on J) with random error, half a unit of its last printed digit, worst case."""
+    reduced: dict[float, tuple[float, float]]
+    """epsilon': P(phi right on J) with random error and in the worst case."""
 
 
 REFERENCE = {
-    0.05: Reference(
-        0.232,
-        0.812,
-        0.97,
-        9.6,
-        2.6e-8,
-        {
-            0.01: (0.9995, 5e-5, 0.993),
-            0.05: (0.986, 5e-4, 0.852),
-            0.10: (0.949, 5e-4, 0.567),
-            0.20: (0.840, 5e-4, 0.232),
-        },
-    ),
-    0.10: Reference(
-        0.416,
-        0.793,
-        0.97,
-        5.3,
-        1.3e-8,
-        {
-            0.01: (0.9996, 5e-5, 0.996),
-            0.05: (0.992, 5e-4, 0.918),
-            0.10: (0.970, 5e-4, 0.719),
-            0.20: (0.891, 5e-4, 0.298),
-        },
-    ),
-    0.20: Reference(
-        0.680,
-        0.745,
-        0.97,
-        3.3,
-        6.6e-9,
-        {
-            0.01: (0.9998, 5e-5, 0.998),
-            0.05: (0.995, 5e-4, 0.950),
-            0.10: (0.982, 5e-4, 0.828),
-            0.20: (0.931, 5e-4, 0.485),
-        },
-    ),
-}
+    0.05: Reference(0.232, 0.812, 0.97, 9.6, 2.6e-8,
+                    {0.01: (0.9995, 0.993), 0.05: (0.986, 0.852), 0.10: (0.949, 0.567), 0.20: (0.84, 0.232)}),
+    0.10: Reference(0.416, 0.793, 0.97, 5.3, 1.3e-8,
+                    {0.01: (0.9996, 0.996), 0.05: (0.992, 0.918), 0.10: (0.97, 0.719), 0.20: (0.891, 0.298)}),
+    0.20: Reference(0.680, 0.745, 0.97, 3.3, 6.6e-9,
+                    {0.01: (0.9998, 0.998), 0.05: (0.995, 0.95), 0.10: (0.982, 0.828), 0.20: (0.931, 0.485)}),
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Agreement(NamedTuple):
     """One figure beside its reference."""
 
     epsilon: float
@@ -88,50 +53,33 @@ class Comparison:
         return abs(self.ours - self.reference) <= self.tolerance
 
 
-def compare(check: TheoremCheck) -> list[Comparison]:
+def compare(check: TheoremCheck) -> list[Agreement]:
     """Every reference value of this epsilon beside ours; nothing where there is no reference."""
     reference = REFERENCE.get(check.epsilon)
     if reference is None or check.excluded != 1 or check.margin is None:
         return []
-    epsilon, there = check.epsilon, reference.p_j * ROWS
+    found: list[Agreement] = []
 
-    def share(what: str, ours: float, theirs: float, n: float, n_there: float, half: float) -> Comparison:
-        return Comparison(epsilon, what, ours, theirs, _tolerance(theirs, n, n_there, half))
+    def add(what: str, ours: float, theirs: float, error: float, half_a_digit: float) -> None:
+        tolerance = STANDARD_ERRORS * error + half_a_digit
+        found.append(Agreement(check.epsilon, what, ours, theirs, tolerance))
 
-    found = [
-        share("P(J)", check.p_j, reference.p_j, check.rows, ROWS, 5e-4),
-        share("f right, random error", check.f_random, reference.f_random, check.rows_in_j, there, 5e-4),
-        Comparison(epsilon, "f right, worst error", check.f_worst, 0.0, 0.0),
-    ]
+    def share(what: str, ours: float, theirs: float, n: float, n_there: float, half: float = 5e-4) -> None:
+        add(what, ours, theirs, math.sqrt(theirs * (1 - theirs) * (1 / n + 1 / n_there)), half)
+
+    in_j = check.rows_in_j, reference.p_j * ROWS
+    share("P(J)", check.p_j, reference.p_j, check.rows, ROWS)
+    share("f right, random error", check.f_random, reference.f_random, *in_j)
+    add("f right, worst error", check.f_worst, 0.0, 0.0, 0.0)
     for row in check.sweep:
         if row.epsilon_reduced in reference.reduced:
-            random, half, worst = reference.reduced[row.epsilon_reduced]
+            random, worst = reference.reduced[row.epsilon_reduced]
             name = f"phi right, epsilon' = {row.epsilon_reduced:g}"
-            found += [
-                share(f"{name}, random error", row.random, random, check.rows_in_j, there, half),
-                share(f"{name}, worst error", row.worst, worst, check.rows_in_j, there, 5e-4),
-            ]
+            half = 5e-5 if random > 0.999 else 5e-4  # the probe printed a fourth digit there
+            share(f"{name}, random error", row.random, random, *in_j, half)
+            share(f"{name}, worst error", row.worst, worst, *in_j)
     # the probe fitted the same number of draws, so its standard error is ours at that number
-    both = math.sqrt(1 + check.rows / ROWS)
-    margin = check.margin
-    found += [
-        Comparison(
-            epsilon,
-            "lambda",
-            margin.exponent,
-            reference.exponent,
-            STANDARD_ERRORS * both * margin.exponent_se + 5e-3,
-        ),
-        Comparison(
-            epsilon,
-            "C",
-            margin.constant,
-            reference.constant,
-            STANDARD_ERRORS * both * margin.constant_se + 0.05,
-        ),
-    ]
+    both, margin = math.sqrt(1 + check.rows / ROWS), check.margin
+    add("lambda", margin.exponent, reference.exponent, both * margin.exponent_se, 5e-3)
+    add("C", margin.constant, reference.constant, both * margin.constant_se, 0.05)
     return found
-
-
-def _tolerance(share: float, n: float, n_there: float, half_a_digit: float) -> float:
-    return STANDARD_ERRORS * math.sqrt(share * (1 - share) * (1 / n + 1 / n_there)) + half_a_digit

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oneof.lab.theory.reference import REFERENCE, Comparison, compare
+from oneof.lab.theory.reference import REFERENCE, Agreement, compare
 from oneof.lab.theory.theorems import TheoremCheck
-from oneof.lab.theory.trained import FRESH, TAU, TrainedCheck
+from oneof.lab.theory.trained import EDGES, FRESH, TAU, TrainedCheck
 
 
 @dataclass
@@ -23,14 +22,18 @@ class Findings:
     """By name of the posterior; the reference values belong to `random logits`."""
     trained: list[TrainedCheck]
     delta: float
+    seed: int = 0
 
     @property
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> list[Agreement]:
         return [found for check in self.theorems.get("random logits", []) for found in compare(check)]
 
+    @property
+    def named_checks(self) -> list[tuple[str, TheoremCheck]]:
+        return [(name, check) for name, checks in self.theorems.items() for check in checks]
 
-@dataclass(frozen=True)
-class Verdict:
+
+class Verdict(NamedTuple):
     """A statement of the theory, and whether the figures bear it out."""
 
     statement: str
@@ -40,22 +43,22 @@ class Verdict:
 
 def verdicts(found: Findings) -> list[Verdict]:
     """What must hold exactly, and the agreement with the reference values."""
-    checks = [check for group in found.theorems.values() for check in group]
-    rows = [(check, row) for check in checks for row in check.sweep]
-    many = f"{len(checks)} cases"
-    chain = [r.worst_apart >= r.pointwise >= r.bound for _, r in rows]
-    exact = [r.worst == r.identity for _, r in rows]
+    checks = [check for _, check in found.named_checks]
+    rows = [row for check in checks for row in check.sweep]
+    bounds = [check.bound for check in checks]
+    chain = [r.worst_apart >= r.pointwise >= r.bound for r in rows]
+    exact = [r.worst == r.identity for r in rows]
     agreed = [comparison.agrees for comparison in found.comparisons]
     return [
         Verdict(
             "Definition 1: on J some model with error epsilon is always wrong",
             all(c.f_worst == 0 and c.guaranteed_f == 0 for c in checks),
-            many,
+            f"{len(checks)} cases",
         ),
         Verdict(
             "Theorem 1: below its bound phi is right on all of J, and never less often than f",
             all(c.at_bound_random == c.at_bound_worst == 1 >= c.f_random for c in checks),
-            f"{many}, bounds from {min(c.bound for c in checks):.0e} to {max(c.bound for c in checks):.0e}",
+            f"{len(checks)} cases, bounds from {min(bounds):.0e} to {max(bounds):.0e}",
         ),
         Verdict(
             "Beyond the bound the worst case of phi is P(gap of eta' > 2 epsilon')",
@@ -65,7 +68,7 @@ def verdicts(found: Findings) -> list[Verdict]:
         Verdict(
             "Theorem 2: worst case >= middle line of the proof >= 1 - C [4 epsilon epsilon' K]^lambda",
             all(chain),
-            f"{sum(chain)} of {len(chain)}; the bound is above 0 in {sum(r.bound > 0 for _, r in rows)}",
+            f"{sum(chain)} of {len(chain)}; the bound is above 0 in {sum(r.bound > 0 for r in rows)}",
         ),
         Verdict(
             "The reference values are met within Monte-Carlo error",
@@ -108,99 +111,66 @@ def as_markdown(found: Findings) -> str:
 
 
 def _theorem_1(found: Findings) -> str:
-    return table(
-        ["posterior", "m", "epsilon", "P(J)", "f, random", "f, worst", "f, a struck out", "bound on epsilon'",
-         "phi at the bound", "lambda", "C"],
-        [
+    columns = ["posterior", "m", "epsilon", "P(J)", "f, random", "f, worst", "f, a struck out",
+               "bound on epsilon'", "phi at the bound", "lambda", "C"]  # fmt: skip
+    rows: list[list[Any]] = []
+    for name, c in found.named_checks:
+        assert c.margin is not None
+        rows.append(
             [name, c.excluded, f"{c.epsilon:g}", f"{c.p_j:.3f}", f"{c.f_random:.3f}", f"{c.f_worst:g}",
              f"{c.f_struck:.3f}", f"{c.bound:.1e}", f"{c.at_bound_random:g} / {c.at_bound_worst:g}",
-             *_margin(c)]
-            for name, checks in found.theorems.items() for c in checks
-        ],
-    )  # fmt: skip
-
-
-def _margin(check: TheoremCheck) -> list[str]:
-    assert check.margin is not None
-    return [f"{check.margin.exponent:.2f}", f"{check.margin.constant:.1f}"]
+             f"{c.margin.exponent:.2f}", f"{c.margin.constant:.1f}"]
+        )  # fmt: skip
+    return table(columns, rows)
 
 
 def _sweep(found: Findings) -> str:
     shown = (0.01, 0.05, 0.1, 0.2, 0.4)
-    return table(
-        ["posterior", "m", "epsilon", *(f"epsilon' {e:g}" for e in shown)],
-        [
-            [
-                name,
-                c.excluded,
-                f"{c.epsilon:g}",
-                *(f"{r.random:.4f} / {r.worst:.3f}" for r in c.sweep if r.epsilon_reduced in shown),
-            ]
-            for name, checks in found.theorems.items()
-            for c in checks
-        ],
-    )
+    rows: list[list[Any]] = []
+    for name, c in found.named_checks:
+        cells = [f"{r.random:.4f} / {r.worst:.3f}" for r in c.sweep if r.epsilon_reduced in shown]
+        rows.append([name, c.excluded, f"{c.epsilon:g}", *cells])
+    return table(["posterior", "m", "epsilon", *(f"epsilon' {e:g}" for e in shown)], rows)
 
 
 def _theorem_2(found: Findings) -> str:
     shown = (0.005, 0.01, 0.02, 0.05)
     rows: list[list[Any]] = []
-    for name, checks in found.theorems.items():
-        for c in checks:
-            if c.excluded != 1:
-                continue
+    for name, c in found.named_checks:
+        if c.excluded == 1:
             assert c.margin_apart is not None
+            fit = [f"{c.margin_apart.exponent:.2f}", f"{c.margin_apart.holding_constant:.1f}"]
             values = [r for r in c.sweep if r.epsilon_reduced in shown]
-            rows.append(
-                [name, f"{c.epsilon:g}", f"{c.slope:.1f}", f"{c.margin_apart.exponent:.2f}",
-                 f"{c.margin_apart.holding_constant:.1f}",
-                 *(f"{r.worst_apart:.3f} / {r.pointwise:.3f} / {r.bound:.2f}" for r in values)]
-            )  # fmt: skip
+            cells = [f"{r.worst_apart:.3f} / {r.pointwise:.3f} / {r.bound:.2f}" for r in values]
+            rows.append([name, f"{c.epsilon:g}", f"{c.slope:.1f}", *fit, *cells])
     columns = ["posterior", "epsilon", "K", "lambda", "C"]
     return table([*columns, *(f"epsilon' {e:g}: worst / middle / bound" for e in shown)], rows)
 
 
 def _reference(found: Findings) -> str:
-    lines = [
-        [f"{c.epsilon:g}", c.what, f"{c.ours:.4f}", f"{c.reference:g}", f"{c.tolerance:.4f}",
-         "yes" if c.agrees else "NO"]
-        for c in found.comparisons
-    ]  # fmt: skip
+    lines: list[list[Any]] = []
+    for c in found.comparisons:
+        values = [f"{c.ours:.4f}", f"{c.reference:g}", f"{c.tolerance:.4f}", "yes" if c.agrees else "NO"]
+        lines.append([f"{c.epsilon:g}", c.what, *values])
     for check in found.theorems.get("random logits", []):
         if check.excluded == 1 and check.epsilon in REFERENCE:
-            there = REFERENCE[check.epsilon].bound
-            lines.append(
-                [
-                    f"{check.epsilon:g}",
-                    "bound on epsilon' (a minimum)",
-                    f"{check.bound:.1e}",
-                    f"{there:.1e}",
-                    "",
-                    "",
-                ]
-            )
+            bounds = [f"{check.bound:.1e}", f"{REFERENCE[check.epsilon].bound:.1e}"]
+            lines.append([f"{check.epsilon:g}", "bound on epsilon' (a minimum)", *bounds, "", ""])
     return table(["epsilon", "what", "ours", "reference", "tolerance", "agrees"], lines)
 
 
 def _trained(checks: list[TrainedCheck]) -> list[str]:
-    names = [check.setting.name for check in checks]
-    draws = len(next(iter(checks[0].epsilon.values())))
-    facts: list[list[Any]] = []
-    for label, attribute in (("epsilon (f)", "epsilon"), ("epsilon' (phi^a)", "epsilon_reduced")):
-        for quantile in getattr(checks[0], attribute):
-            facts.append(
-                [f"{label}, {quantile}", *(mean_std(getattr(c, attribute)[quantile]) for c in checks)]
-            )
-    for tau in checks[0].p_j:
-        facts.append([f"P(J), tau = {tau}", *(mean_std(c.p_j[tau]) for c in checks)])
+    first, names = checks[0], [check.setting.name for check in checks]
+    measured = {f"epsilon (f), {q}": [c.epsilon[q] for c in checks] for q in first.epsilon}
+    measured |= {f"epsilon' (phi^a), {q}": [c.epsilon_reduced[q] for c in checks] for q in first.epsilon}
+    measured |= {f"P(J), tau = {tau}": [c.p_j[tau] for c in checks] for tau in first.p_j}
     for model, text in (("f", "2 · error of f < gap of eta"), ("phi", "2 · error of phi^a < gap of eta'")):
-        facts.append([f"share of x with {text}", *(mean_std(c.certain[model]) for c in checks)])
-    for fact in checks[0].facts:
-        facts.append([fact, *(mean_std(c.facts[fact]) for c in checks)])
-    parts = [
-        f"Mean ± standard deviation of {draws} draws of the data. f is trained by PRODEN, phi^a is branch a "
-        "of RPLG-NM, a the runner-up.",
-        table(["measured", *names], facts),
+        measured[f"share of x with {text}"] = [c.certain[model] for c in checks]
+    measured |= {fact: [c.facts[fact] for c in checks] for fact in first.facts}
+    return [
+        f"Mean ± standard deviation of {len(first.epsilon['max'])} draws of the data. f is trained by "
+        "PRODEN, phi^a is branch a of RPLG-NM, a the runner-up.",
+        table(["measured", *names], [[name, *map(mean_std, row)] for name, row in measured.items()]),
         f"Argmax among all labels is the Bayes label, {FRESH:,} fresh instances, J with tau = {TAU:g}:",
         _by_region([(c.setting.name, c.fresh, None) for c in checks]),
         "Argmax of the pseudo-label is the Bayes label (ties shared), training rows with the Bayes label and "
@@ -209,7 +179,6 @@ def _trained(checks: list[TrainedCheck]) -> list[str]:
         "v, q: RPLG-NM (uniform weights) and RPLG (learned). Without a: a struck out of that opinion.",
         _by_region([(c.setting.name, c.consistency, c.rows_in) for c in checks]),
     ]
-    return parts
 
 
 def _by_region(
@@ -247,16 +216,18 @@ def table(columns: list[str], rows: list[list[Any]]) -> str:
 
 def as_values(found: Findings) -> dict[str, Any]:
     """Everything as JSON values, numbers to six digits."""
+    theorems = {
+        name: [{"p_j": c.p_j, **asdict(c)} for c in checks] for name, checks in found.theorems.items()
+    }
     values = {
         "command": found.command,
         "seconds": round(found.seconds, 1),
         "versions": versions(),
-        "verdicts": [asdict(v) for v in verdicts(found)],
-        "theorems": {
-            name: [{"p_j": c.p_j, **asdict(c)} for c in checks] for name, checks in found.theorems.items()
-        },
+        "verdicts": [verdict._asdict() for verdict in verdicts(found)],
+        "theorems": theorems,
         "delta": found.delta,
-        "reference": [{**asdict(c), "agrees": c.agrees} for c in found.comparisons],
+        "seed": found.seed,
+        "reference": [{**c._asdict(), "agrees": c.agrees} for c in found.comparisons],
         "trained": {c.setting.name: _trained_values(c) for c in found.trained},
     }
     return {name: _rounded(value) for name, value in values.items()}
@@ -274,36 +245,18 @@ def _rounded(value: Any) -> Any:
 
 
 def _trained_values(check: TrainedCheck) -> dict[str, Any]:
-    setting = check.setting
-    return {
-        "rows": setting.rows,
-        "clean": setting.clean,
-        "rate": setting.rate,
-        "epochs": setting.epochs,
-        "tau": TAU,
-        "epsilon": check.epsilon,
-        "epsilon_reduced": check.epsilon_reduced,
-        "certain": check.certain,
-        "p_j": check.p_j,
-        "facts": check.facts,
-        "fresh": check.fresh,
-        "rows_in": check.rows_in,
-        "consistency": check.consistency,
-    }
+    values = {name: getattr(check.setting, name) for name in ("rows", "clean", "rate", "epochs")}
+    measured = ("epsilon", "epsilon_reduced", "certain", "p_j", "facts", "fresh", "rows_in", "consistency")
+    values |= {"tau": TAU} | {name: getattr(check, name) for name in measured}
+    right = {name: counts.tolist() for name, counts in check.curve_right.items()}
+    return values | {"curve": {"margins": EDGES, "rows": check.curve_rows.tolist(), "right": right}}
 
 
 def versions() -> dict[str, str]:
-    import torch
+    from oneof.lab.run import versions as all_versions
 
-    import oneof
-
-    return {
-        "oneof": oneof.__version__,
-        "numpy": np.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
+    found = all_versions()
+    return {name: found[name] for name in ("oneof", "numpy", "torch", "python", "machine")}
 
 
 def _versions_line() -> str:

@@ -15,15 +15,16 @@ import numpy as np
 
 from oneof.lab.theory.disturbing import (
     Gaps,
+    best_label_wins,
     disturbed,
     error_bounds,
     gaps,
+    random_error,
     ranked,
     reduced_posterior,
-    together,
     widest_tau,
-)
-from oneof.lab.theory.errors import best_label_wins, random_error, worst_error
+    worst_error,
+)  # fmt: skip
 from oneof.lab.theory.posteriors import Posterior, blocks
 
 EPSILONS = (0.05, 0.10, 0.20)
@@ -47,6 +48,10 @@ class MarginCondition:
     holding_constant: float
     """The smallest C, not below the fit's, with which the condition holds in the sample (but for its
     hundred smallest margins)."""
+
+    def bound(self, t: float) -> float:
+        """1 − C t^lambda: at least so many margins are above t."""
+        return 1.0 - self.holding_constant * t**self.exponent
 
 
 @dataclass
@@ -117,15 +122,14 @@ def check_theorems(
 
 def known_gaps(posterior: Posterior, rows: int, seed: int, excluded: int = 1) -> Gaps:
     """The gaps of all draws."""
-    return together([gaps(ranked(eta).eta, excluded) for eta in blocks(posterior, rows, seed)])
+    parts = [gaps(ranked(eta).eta, excluded) for eta in blocks(posterior, rows, seed)]
+    return Gaps(*(np.concatenate(column) for column in zip(*parts)))
 
 
 def running_bound(gap: Gaps, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
     """The bound on epsilon' over the first 1, 10, 100 … draws in J: it falls towards 0 with their number."""
     inside = _in_j(gap, epsilon)
-    if not len(inside):
-        return np.zeros(0, dtype=int), np.zeros(0)
-    counts = np.unique(np.geomspace(1, len(inside), 80).astype(int))
+    counts = np.unique(np.geomspace(1, len(inside.rest), 80).astype(int))
     bounds = np.minimum.accumulate(error_bounds(inside, epsilon))
     return counts, np.minimum(1.0, bounds[counts - 1])
 
@@ -139,27 +143,23 @@ def _from_gaps(
 ) -> TheoremCheck:
     """What follows from the gaps alone: J, the bound, the margin condition and Theorem 2's right side."""
     inside = _in_j(gap, epsilon)
-    check = TheoremCheck(epsilon, excluded, len(gap), len(inside))
-    if not len(inside):
-        raise ValueError(f"none of {len(gap)} draws has a disturbing label at epsilon {epsilon}; draw more.")
+    check = TheoremCheck(epsilon, excluded, len(gap.rest), len(inside.rest))
+    if not check.rows_in_j:
+        raise ValueError(
+            f"none of {check.rows} draws has a disturbing label at epsilon {epsilon}; draw more."
+        )
     check.bound = float(min(1.0, error_bounds(inside, epsilon).min()))
     check.guaranteed_f = float((inside.to_first > 2 * epsilon).mean())
     check.margin = fit_margin(inside.to_first)
     apart = inside.take(inside.to_rival >= delta)
-    check.rows_apart = len(apart)
+    check.rows_apart = len(apart.rest)
     check.margin_apart = fit_margin(apart.to_first)
     check.slope = float((apart.rest / apart.to_rival).max())
     for e in sweep:
-        bracket = 4 * epsilon * e * check.slope
-        tail = check.margin_apart.holding_constant * bracket**check.margin_apart.exponent
-        check.sweep.append(
-            SweepRow(
-                e,
-                identity=float((inside.reduced > 2 * e).mean()),
-                pointwise=float((apart.to_first > 4 * epsilon * e * apart.rest / apart.to_rival).mean()),
-                bound=1.0 - tail,
-            )
-        )
+        row = SweepRow(e, identity=float((inside.reduced > 2 * e).mean()))
+        row.pointwise = float((apart.to_first > 4 * epsilon * e * apart.rest / apart.to_rival).mean())
+        row.bound = float(check.margin_apart.bound(4 * epsilon * e * check.slope))
+        check.sweep.append(row)
     return check
 
 
@@ -217,10 +217,5 @@ def fit_margin(margin: np.ndarray, at: Sequence[float] = FIT_AT) -> MarginCondit
     # the share of the very smallest margins is too rough to judge the condition by
     positions = np.unique(np.geomspace(max(1, min(100, n // 20)), n, 400).astype(int))
     needed = positions / n / ordered[positions - 1] ** exponent
-    return MarginCondition(
-        float(exponent),
-        float(spread[0]),
-        constant,
-        float(constant * spread[1]),
-        float(max(constant, needed.max())),
-    )
+    values = exponent, spread[0], constant, constant * spread[1], max(constant, needed.max())
+    return MarginCondition(*map(float, values))

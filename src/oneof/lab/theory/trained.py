@@ -7,9 +7,11 @@ every pseudo-label compared with the Bayes label.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,16 +35,7 @@ TAU = 0.2
 """tau of the fixed region J; the other one has tau = 2 epsilon, with the measured 95 % quantile."""
 EDGES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 """Bins of the margin eta* − eta^a for the curves."""
-OPINIONS = (
-    "mu",
-    "mu without a",
-    "u^a",
-    "u^out",
-    "u^out without a",
-    "v uniform",
-    "v learned",
-    "q learned",
-)
+OPINIONS = ("mu", "mu without a", "u^a", "u^out", "u^out without a", "v uniform", "v learned", "q learned")
 """mu: f of PRODEN within the candidates; u^a: branch a of RPLG-NM; u^out: mean of its branches j ∉ S, which
 lack no candidate; v and q: of RPLG-NM (uniform weights) and RPLG (learned). "without a": the label a struck
 out of the finished opinion, which asks whether more than striking it out is gained."""
@@ -75,28 +68,38 @@ def small_mlp(n_features: int, n_classes: int) -> Net:
     return mlp(n_features, n_classes, hidden=(64,), batch_norm=False)
 
 
+def _lists() -> dict[str, list[Any]]:
+    return defaultdict(list)
+
+
+def _by_region() -> dict[str, dict[str, list[float]]]:
+    return defaultdict(_lists)
+
+
 @dataclass
 class TrainedCheck:
     """Figures of one setting. Lists have one entry per draw of the data."""
 
     setting: Setting
-    epsilon: dict[str, list[float]] = field(default_factory=dict)
+    epsilon: dict[str, list[float]] = field(default_factory=_lists)
     """Quantiles over x of max_k |f^k − eta^k|, f by PRODEN."""
-    epsilon_reduced: dict[str, list[float]] = field(default_factory=dict)
+    epsilon_reduced: dict[str, list[float]] = field(default_factory=_lists)
     """Quantiles over x of max_k |phi^k − eta'^k|, phi = branch a of RPLG-NM."""
-    certain: dict[str, list[float]] = field(default_factory=dict)
+    certain: dict[str, list[float]] = field(default_factory=_lists)
     """Share of x whose gap exceeds twice the model's error at that x: eta and f, eta' and phi."""
-    p_j: dict[str, list[float]] = field(default_factory=dict)
+    p_j: dict[str, list[float]] = field(default_factory=_lists)
     """Share of x in J, by the tau that defines it."""
-    fresh: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """Region: argmax over all labels that is the Bayes label, for models asked about fresh x."""
-    consistency: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """Region: share of training rows whose pseudo-label agrees with the Bayes label, by opinion."""
-    rows_in: dict[str, list[int]] = field(default_factory=dict)
-    facts: dict[str, list[float]] = field(default_factory=dict)
+    facts: dict[str, list[float]] = field(default_factory=_lists)
     """About the candidate sets."""
+    fresh: dict[str, dict[str, list[float]]] = field(default_factory=_by_region)
+    """Region: argmax over all labels that is the Bayes label, for models asked about fresh x."""
+    rows_in: dict[str, list[int]] = field(default_factory=_lists)
+    consistency: dict[str, dict[str, list[float]]] = field(default_factory=_by_region)
+    """Region: share of training rows whose pseudo-label agrees with the Bayes label, by opinion."""
     curve_rows: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1))
-    curve_right: dict[str, np.ndarray] = field(default_factory=dict)
+    curve_right: dict[str, np.ndarray] = field(
+        default_factory=lambda: {name: np.zeros(len(EDGES) - 1) for name in OPINIONS}
+    )
     """Rows, and rows that agree, by bin of the margin, over all draws."""
 
 
@@ -104,7 +107,7 @@ def check_trained(
     setting: Setting, draws: int, seed: int, say: Callable[[str], None] = lambda text: None
 ) -> TrainedCheck:
     """Draw data, train the three methods, measure; `draws` times."""
-    check = TrainedCheck(setting, curve_right={name: np.zeros(len(EDGES) - 1) for name in OPINIONS})
+    check = TrainedCheck(setting)
     with one_thread():
         for draw in range(draws):
             say(f"{setting.name}: training PRODEN, RPLG-NM and RPLG, draw {draw + 1} of {draws}")
@@ -129,14 +132,8 @@ def _one_draw(check: TrainedCheck, seed: int) -> None:
 def candidate_sets(rng: np.random.Generator, eta: np.ndarray, rate: float, seed: int) -> Candidates:
     """Labels drawn from the posterior, wrong labels added by it; no singletons and no full sets, as in
     the paper."""
-    return instance_sets(
-        draw_labels(rng, eta),
-        rate,
-        seed,
-        log_probabilities=np.log(eta),
-        forbid_singletons=True,
-        forbid_full_sets=True,
-    )
+    rules: dict[str, Any] = {"forbid_singletons": True, "forbid_full_sets": True}
+    return instance_sets(draw_labels(rng, eta), rate, seed, log_probabilities=np.log(eta), **rules)
 
 
 def fit_methods(
@@ -168,14 +165,14 @@ def _measure_errors(check: TrainedCheck, states: dict[str, State], x: Tensor, et
     reduced /= reduced.sum(axis=1, keepdims=True)
     error, error_reduced = np.abs(f - eta).max(axis=1), np.abs(phi - reduced).max(axis=1)
     for name, level in QUANTILES.items():
-        check.epsilon.setdefault(name, []).append(float(np.quantile(error, level)))
-        check.epsilon_reduced.setdefault(name, []).append(float(np.quantile(error_reduced, level)))
+        check.epsilon[name].append(float(np.quantile(error, level)))
+        check.epsilon_reduced[name].append(float(np.quantile(error_reduced, level)))
         tau = widest_tau(float(np.quantile(error, level)))
-        check.p_j.setdefault(f"2 epsilon ({name})", []).append(float(disturbed(gap, tau).mean()))
+        check.p_j[f"2 epsilon ({name})"].append(float(disturbed(gap, tau).mean()))
     inside = disturbed(gap, TAU)
-    check.p_j.setdefault(f"{TAU}", []).append(float(inside.mean()))
-    check.certain.setdefault("f", []).append(float((2 * error < gap.to_first).mean()))
-    check.certain.setdefault("phi", []).append(float((2 * error_reduced < gap.reduced).mean()))
+    check.p_j[f"{TAU}"].append(float(inside.mean()))
+    check.certain["f"].append(float((2 * error < gap.to_first).mean()))
+    check.certain["phi"].append(float((2 * error_reduced < gap.reduced).mean()))
 
     answers = {
         "f": f,
@@ -187,7 +184,7 @@ def _measure_errors(check: TrainedCheck, states: dict[str, State], x: Tensor, et
     for region, where in {"J": inside, "outside J": ~inside}.items():
         for name, answer in answers.items():
             right = (answer.argmax(axis=1) == order.labels[:, 0])[where]
-            check.fresh.setdefault(region, {}).setdefault(name, []).append(float(right.mean()))
+            check.fresh[region][name].append(float(right.mean()))
     return float(np.quantile(error, QUANTILES["95 %"]))
 
 
@@ -221,7 +218,7 @@ def _measure_pseudo_labels(
         "Bayes label in the set": mask[rows, bayes].mean(),
         "Bayes label and a in the set": both.mean(),
     }.items():
-        check.facts.setdefault(name, []).append(float(value))
+        check.facts[name].append(float(value))
 
     labels = pseudo_labels(states, x, torch.from_numpy(mask.copy()), torch.from_numpy(a))
     right = {name: agreement(p.double().numpy(), bayes) for name, p in labels.items()}
@@ -233,7 +230,7 @@ def _measure_pseudo_labels(
         "learned weight of the Bayes label's branch, in J": w[rows, bayes][near].mean(),
         "uniform weight, in J": (1 / sizes[near]).mean(),
     }.items():
-        check.facts.setdefault(name, []).append(float(value))
+        check.facts[name].append(float(value))
     regions = {
         "J": near,
         "J, sets of 3 or more": near & (sizes > 2),
@@ -242,10 +239,10 @@ def _measure_pseudo_labels(
         "outside J of the measured epsilon": both & ~measured,
     }
     for region, where in regions.items():
-        check.rows_in.setdefault(region, []).append(int(where.sum()))
+        check.rows_in[region].append(int(where.sum()))
         for name, credit in right.items():
             share = float(credit[where].mean()) if where.any() else float("nan")
-            check.consistency.setdefault(region, {}).setdefault(name, []).append(share)
+            check.consistency[region][name].append(share)
     check.curve_rows += np.histogram(gap.to_first[both], EDGES)[0]
     for name, credit in right.items():
         check.curve_right[name] += np.histogram(gap.to_first[both], EDGES, weights=credit[both])[0]

@@ -43,13 +43,25 @@ class Opinions(Protocol):
         ...
 
 
+def are_whole(n_classes: int, n_features: int, batch_size: int) -> bool:
+    """Whether a step with whole branches is cheap enough."""
+    return n_classes <= WHOLE_CLASSES or (batch_size + n_features) * n_classes**2 <= WHOLE_COST
+
+
 def make_branches(n_classes: int, n_features: int, batch_size: int, largest_set: int) -> nn.Module:
-    """Whole branches where a step with them is cheap enough, else those of low rank."""
+    """Whole branches where they are cheap enough, else those of low rank."""
     from oneof.methods.rplg.low_rank import LowRankBranches
 
-    if n_classes <= WHOLE_CLASSES or (batch_size + n_features) * n_classes**2 <= WHOLE_COST:
+    if are_whole(n_classes, n_features, batch_size):
         return WholeBranches(n_classes, n_features)
     return LowRankBranches(n_classes, n_features, RANK, largest_set)
+
+
+def branch_numbers(n_classes: int, n_features: int, batch_size: int) -> int:
+    """Numbers that branches take: weight, velocity and gradient, and a batch of logits, U and errors."""
+    if are_whole(n_classes, n_features, batch_size):
+        return 3 * n_classes**2 * (n_features + 1 + batch_size)
+    return 3 * n_classes * (n_features + 1 + n_classes * RANK)
 
 
 class WholeOpinions:

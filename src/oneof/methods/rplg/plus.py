@@ -72,7 +72,9 @@ class RplgPlus(Reduction):
         with torch.no_grad(), evaluation_mode(state.net):
             z = state.net.features(clean.x)
         truth = clean.mask.to(torch.uint8).argmax(dim=1)
-        descend(state, misled(state.meta(z), truth, state.notes["holders"].sets(truth, clean.draw)), step)
+        labelled = clean.mask.sum(dim=1, keepdim=True) == 1  # a held-out set names no label: it says nothing
+        sets = state.notes["holders"].sets(truth, clean.draw) & labelled
+        descend(state, misled(state.meta(z), truth, sets), step)
 
 
 def misled(g: Tensor, truth: Tensor, sets: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper
-from oneof.methods.rplg.branches import Opinions, Rates, make_branches
+from oneof.methods.rplg.branches import Opinions, Rates, branch_numbers, make_branches
 from oneof.methods.targets import candidate_softmax, uniform
 
 FLOOR = 1e-4
@@ -48,6 +48,12 @@ class Reduction(Method):
             state.rows.add(name, uniform(task.candidates, dtype=task.dtype))
         state.rows.add("visited", torch.zeros_like(task.candidates[:, 0]))
         return state
+
+    def row_numbers(self, n_classes: int) -> int:
+        return 5 * n_classes + 1
+
+    def extra_numbers(self, n_classes: int, n_features: int, batch_size: int) -> int:
+        return branch_numbers(n_classes, n_features, batch_size)
 
     def branch_step(self, state: State, batch: Batch, z: Tensor, also: Tensor | None = None) -> Opinions:
         """U for this step (10), then one step of every branch (16) towards its row of U, and `also`."""

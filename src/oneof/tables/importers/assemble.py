@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import (
+    CandidateError,
     CellError,
     Codes,
     Place,
     check_one_type,
     encode,
     is_missing,
-    label_columns,
+    named_columns,
     ordered,
+    tidy,
 )
 from oneof.candidates.rules import Rule, union
-from oneof.candidates.sets import CandidateError, Candidates
+from oneof.candidates.sets import Candidates
 from oneof.candidates.taxonomy import Taxonomy
 
 Missing = Literal["error", "drop", "all"]
@@ -65,6 +67,36 @@ class Settings:
         return replace(made, provenance={"format": format, **made.provenance})
 
 
+def row_names(ids: Sequence[Any] | None, n: int) -> list[Any]:
+    """The ids of n rows; 0..n-1 where none are given."""
+    names = list(range(n)) if ids is None else [tidy(name) for name in ids]
+    if len(names) != n:
+        raise CandidateError(f"there are {len(names)} ids for {n} rows; give one per row.")
+    return names
+
+
+class Line(NamedTuple):
+    """One answer: its row, who gave it, the label or labels, and the number of its entry in the input."""
+
+    row: int
+    worker: Any
+    label: Any
+    entry: int
+
+
+def assemble_lines(
+    lines: Sequence[Line], named: bool, ids: Sequence[Any], settings: Settings, place: Place
+) -> Annotations:
+    """`assemble` for single answers; errors are about the entry of the input."""
+    row = np.array([line.row for line in lines], dtype=np.int64)
+    worker = [line.worker for line in lines] if named else None
+    try:
+        return assemble(row, worker, [line.label for line in lines], ids, settings, place, place)
+    except CellError as error:
+        error.line = lines[error.line].entry
+        raise
+
+
 def assemble(
     row: np.ndarray,
     worker: Iterable[Any] | None,
@@ -79,37 +111,31 @@ def assemble(
         raise CandidateError("give classes or a taxonomy, not both: the classes are its leaves.")
     notes: list[str] = []
     codes = encode(label)
-    if not len(codes.number) == len(row):
+    if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} labels; give one each.")
     empty = np.array([is_missing(value) for value in codes.values], dtype=bool)[codes.number]
     if empty.any() and not settings.skip_empty:
         line = int(np.argmax(empty))
-        raise CellError(
-            line,
-            place(line),
-            f"the label is empty ({int(empty.sum())} such lines).\n"
-            "  Give a label, drop the line, or say skip_empty (--skip-empty).",
-        )
+        what = f"the label is empty ({int(empty.sum())} such lines).\n"
+        what += "  Give a label, drop the line, or say skip_empty (--skip-empty)."
+        raise CellError(line, place(line), what)
     lines = np.flatnonzero(~empty)
     if empty.any():
         notes.append(f"lines with an empty label, left out: {int(empty.sum())}")
-    n_lines = len(lines)
     sizes, columns, classes = _columns(codes, settings, place)
     names, who = _workers(worker, row, worker_place, lines)
     size = sizes[codes.number[lines]]
     offset = np.r_[0, np.cumsum(sizes)][codes.number[lines]]
     inside = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-    answers, repeated = _without_repeats(
-        np.repeat(row[lines], size),
-        np.repeat(who, size),
-        columns[np.repeat(offset, size) + inside],
-        names,
-        len(classes),
-        worker is not None,
-    )
-    if repeated:
-        notes.append(f"answers given twice by the same annotator, counted once: {repeated}")
-    return decide(answers, classes, ids, settings, notes, n_lines)
+    # sorted by row, annotator and label, each answer once
+    said = np.repeat(row[lines] * max(len(names), 1) + who, size) * len(classes)
+    keys = np.unique(said + columns[np.repeat(offset, size) + inside])
+    if len(keys) < len(said):
+        notes.append(f"answers given twice by the same annotator, counted once: {len(said) - len(keys)}")
+    pairs, label_once = np.divmod(keys, len(classes))
+    row_once, who_once = np.divmod(pairs, max(len(names), 1))
+    answers = Answers(row_once, who_once, label_once, names, worker is not None)
+    return decide(answers, classes, ids, settings, notes, len(lines))
 
 
 def decide(
@@ -155,14 +181,8 @@ def decide(
         "rows_without_answer": len(silent),
         "notes": [*settings.provenance.get("notes", ()), *notes, *remarks],
     }
-    made = Candidates(
-        mask,
-        classes,
-        None,
-        settings.truth_may_be_outside,
-        provenance,
-        settings.provenance.get("file", "answers"),
-    )
+    file = settings.provenance.get("file", "answers")
+    made = Candidates(mask, classes, None, settings.truth_may_be_outside, provenance, file)
     names = None if list(ids) == list(range(len(ids))) else tuple(ids)
     return Annotations(made, names, None if settings.rule.negative else answers)
 
@@ -171,33 +191,29 @@ def _columns(
     codes: Codes, settings: Settings, place: Place
 ) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]]:
     """How many classes every distinct value names, their columns one after the other, and the classes."""
-    used = [(v, line) for v, line in zip(codes.values, codes.first) if not is_missing(v)]
-    if not used:
+    singles: list[tuple[Any, int]] = []  # every label with its line
+    parts: list[int] = []  # how many labels a value has
+    for value, line in zip(codes.values, codes.first):
+        labels = () if is_missing(value) else value if isinstance(value, tuple) else (value,)
+        if any(map(is_missing, labels)):
+            raise CellError(line, place(line), f"one of the labels {list(labels)!r:.80} is empty.")
+        singles += [(label, line) for label in labels]
+        parts.append(len(labels))
+    if not singles:
         raise CandidateError("every label is empty: nothing can be learned from this.")
-    for value, line in used:
-        if isinstance(value, tuple) and any(is_missing(single) for single in value):
-            raise CellError(line, place(line), f"one of the labels {list(value)!r:.80} is empty.")
-    known = Codes(codes.number, [v for v, _ in used], [line for _, line in used])
-    check_one_type(known, place, "label")
-    singles = [(s, line) for v, line in used for s in (v if isinstance(v, tuple) else (v,))]
+    first = [line for _, line in singles]
+    check_one_type(Codes(codes.number, [label for label, _ in singles], first), place, "label")
     if settings.taxonomy is not None:
         tree = settings.taxonomy
-        spread = [([tree.column(leaf) for leaf in tree.leaves_of(s, line, place)]) for s, line in singles]
+        spread = [[tree.column(leaf) for leaf in tree.leaves_of(s, line, place)] for s, line in singles]
         classes = tree.leaves
     else:
-        columns, classes = label_columns(singles, settings.classes, place)
+        columns, classes = named_columns(singles, settings.classes, place)
         spread = [[k] for k in columns]
-    sizes = np.zeros(len(codes.values), dtype=np.int64)
-    flat: list[int] = []
     following = iter(spread)
-    for number, value in enumerate(codes.values):
-        if is_missing(value):
-            continue
-        parts = [next(following) for _ in (value if isinstance(value, tuple) else (value,))]
-        mine = sorted({k for part in parts for k in part})
-        sizes[number] = len(mine)
-        flat += mine
-    return sizes, np.array(flat, dtype=np.int64), classes
+    named = [sorted({k for _ in range(count) for k in next(following)}) for count in parts]
+    flat = np.array([k for part in named for k in part], dtype=np.int64)
+    return np.array([len(part) for part in named], dtype=np.int64), flat, classes
 
 
 def _workers(
@@ -216,23 +232,10 @@ def _workers(
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} workers; give one each.")
     for value, line in zip(codes.values, codes.first):
         if is_missing(value) or isinstance(value, tuple):
-            raise CellError(
-                line,
-                place(line),
-                f"{value!r:.80} names no annotator.\n  Fill the cell, or leave the annotators out.",
-            )
+            what = f"{value!r:.80} names no annotator.\n  Fill the cell, or leave the annotators out."
+            raise CellError(line, place(line), what)
     check_one_type(codes, place, "annotator")
     texts = [str(value) for value in codes.values]
-    names = ordered(list(dict.fromkeys(texts)))  # trimmed texts may coincide
+    names = ordered(dict.fromkeys(texts))  # trimmed texts may coincide
     number = {name: k for k, name in enumerate(names)}
     return tuple(names), np.array([number[text] for text in texts], dtype=np.int64)[codes.number][lines]
-
-
-def _without_repeats(
-    row: np.ndarray, who: np.ndarray, label: np.ndarray, names: tuple[str, ...], n_classes: int, named: bool
-) -> tuple[Answers, int]:
-    """Sorted by row, annotator and label, each answer once; and how many were repeated."""
-    keys = np.unique((row * max(len(names), 1) + who) * n_classes + label)
-    pairs, label_once = np.divmod(keys, n_classes)
-    row_once, who_once = np.divmod(pairs, max(len(names), 1))
-    return Answers(row_once, who_once, label_once, names, named), len(row) - len(keys)

@@ -1,4 +1,4 @@
-"""Answers of several people: long tables (task, worker, label), wide ones (a column per person), counts."""
+"""Answers of several people: long tables (task, worker, label) and wide ones (a column per person)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import (
     COLLECTIONS,
+    CandidateError,
     CellError,
     check_one_type,
     encode,
     in_column,
     is_missing,
-    plain,
     rows_of_tasks,
+    tidy,
 )
-from oneof.candidates.sets import CandidateError
-from oneof.tables.importers.assemble import Settings, assemble, decide
+from oneof.tables.importers.assemble import Line, Settings, assemble, assemble_lines, row_names
 
 
 def from_answers(
@@ -109,88 +109,19 @@ def from_wide(
     for title, column in zip(titles, cells):
         if len(column) != n:
             raise CandidateError(f'column "{title}" has {len(column)} cells, the first one {n}.')
-    row: list[int] = []
-    who: list[int] = []
-    label: list[Any] = []
-    for i, line_of_cells in enumerate(zip(*cells)):
-        for j, cell in enumerate(line_of_cells):
-            value = tuple(cell) if isinstance(cell, COLLECTIONS) else plain(cell)
+    lines = []
+    for i, row in enumerate(zip(*cells)):
+        for title, cell in zip(titles, row):
+            value = tuple(cell) if isinstance(cell, COLLECTIONS) else tidy(cell)
             if not is_missing(value):
-                row.append(i)
-                who.append(j)
-                label.append(value)
-    if not row:
+                lines.append(Line(i, title, value, i))
+    if not lines:
         raise CandidateError(f"no cell of the columns {', '.join(titles[:10])} holds an answer.")
-    names_of_rows = _row_names(ids, n)
 
     def place(line: int) -> str:
-        return f'row {row[line]}, column "{titles[who[line]]}"'
+        return f'row {lines[line].row}, column "{lines[line].worker}"'
 
-    people = [titles[j] for j in who] if named else None
-    try:
-        return assemble(np.array(row, dtype=np.int64), people, label, names_of_rows, settings, place, place)
-    except CellError as error:
-        error.line = row[error.line]
-        raise
-
-
-def from_counts(
-    counts: Any,
-    classes: Sequence[Any] | None = None,
-    *,
-    ids: Sequence[Any] | None = None,
-    settings: Settings | None = None,
-    **more: Any,
-) -> Annotations:
-    """From an (n, c) array of how often each class was named; who did is not known.
-
-    Parameters
-    ----------
-    counts : array (n, c)
-        Whole numbers of at least 0.
-    classes : sequence, optional
-        Names of the columns; default 0..c-1.
-    ids : sequence, optional
-        Names of the rows.
-    settings, **more
-        See `Settings`: `rule, missing, truth_may_be_outside`.
-
-    Examples
-    --------
-    >>> from_counts([[3, 0, 1], [0, 5, 0]], ["ant", "bee", "cow"]).candidates.sets()
-    [['ant', 'cow'], ['bee']]
-    """
-    settings = (settings or Settings()).of("counts", more)
-    values = np.asarray(counts)
-    if values.ndim != 2 or not values.size or values.dtype.kind not in "biuf":
-        raise CandidateError(
-            f"counts are {values.dtype} of shape {values.shape}; give numbers, a row per task and a column "
-            "per class."
-        )
-    wrong = np.argwhere(~(np.isfinite(values) & (values >= 0) & (values == np.floor(values))))
-    if len(wrong):
-        i, k = wrong[0].tolist()
-        raise CellError(i, f"row {i}, column {k}", f"{values[i, k]} is no count; counts are 0, 1, 2, ...")
-    names = tuple(range(values.shape[1])) if classes is None else tuple(classes)
-    if len(names) != values.shape[1]:
-        raise CandidateError(f"counts have {values.shape[1]} columns, but {len(names)} classes were given.")
-    names_of_rows = _row_names(ids, len(values))
-    row, column = np.nonzero(values)
-    times = values[row, column].astype(np.int64)
-    if not len(times):
-        raise CandidateError("all counts are 0: there is no answer at all.")
-    row, column = np.repeat(row, times), np.repeat(column, times)
-    worker = np.arange(len(row)) - np.searchsorted(row, row)  # the how-manieth answer of its row
-    workers = tuple(f"answer {k + 1}" for k in range(int(worker.max()) + 1))
-    answers = Answers(row, worker, column, workers, named=False)
-    return decide(answers, names, names_of_rows, settings, [], len(row))
-
-
-def _row_names(ids: Sequence[Any] | None, n: int) -> list[Any]:
-    names = list(range(n)) if ids is None else [plain(name) for name in ids]
-    if len(names) != n:
-        raise CandidateError(f"there are {len(names)} ids for {n} rows; give one per row.")
-    return names
+    return assemble_lines(lines, named, row_names(ids, n), settings, place)
 
 
 def _wide_columns(table: Any, workers: Sequence[Any] | None) -> tuple[bool, list[str], list[Any]]:

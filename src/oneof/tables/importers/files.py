@@ -11,27 +11,16 @@ from typing import Any
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import short
+from oneof.candidates.cells import label_cells, short
 from oneof.candidates.describe import describe
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
-from oneof.tables.importers.columns import (
-    ID,
-    LABEL,
-    TASK,
-    WORKER,
-    cells_as_labels,
-    column,
-    listed,
-    names_of,
-    needed,
-    read_columns,
-    read_matrix,
-)
+from oneof.tables.importers.columns import ID, LABEL, TASK, WORKER, column, names_of, needed, read_matrix
 from oneof.tables.importers.options import ImportOptions
-from oneof.tables.importers.text import line_of, read_csv, read_json
 from oneof.tables.mat import read_mat
+from oneof.tables.reader import line_of, read_json, read_table
+from oneof.tables.table import listed
 
 
 def import_file(path: Path | str, format: str, options: ImportOptions | None = None) -> Annotations:
@@ -56,20 +45,18 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
 
 
 def _crowd(path: Path, options: ImportOptions) -> Annotations:
-    columns = read_columns(path, options.header)
+    columns = read_table(path, options.header).columns
     task = needed(columns, options.task, TASK, "task", path)
     worker = column(columns, options.worker, WORKER, path)
     label = needed(columns, options.label, LABEL, "label", path)
-    notes = (
-        [] if worker else [f"no column names the annotators ({listed(columns)}): every line is one answer"]
-    )
+    silent = f"no column names the annotators (the columns {listed(columns)}): every line is one answer"
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
-        cells_as_labels(columns[label], label),
+        label_cells(columns[label], label),
         ids=names_of((options.ids,), "ids") if options.ids is not None else None,
         n_rows=options.n_rows,
-        settings=_settings(path, options, notes),
+        settings=_settings(path, options, [] if worker else [silent]),
         columns=(task, worker or "worker", label),
     )
 
@@ -78,56 +65,61 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
     if path.suffix.lower() in (".npy", ".npz"):
         values, _, _ = read_matrix(path, array=options.array)
         return arrays.from_wide(values, workers=options.annotators or None, settings=_settings(path, options))
-    columns = read_columns(path, options.header)
+    columns = read_table(path, options.header).columns
     name = column(columns, options.id, ID, path)
     ids = columns.pop(name) if name is not None else None
     chosen = options.annotators or tuple(columns)
     for title in chosen:
         column(columns, title, (), path)
-    cells = {title: cells_as_labels(columns[title], title) for title in chosen}
-    return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, [_annotators(chosen)]))
+    cells = {title: label_cells(columns[title], title) for title in chosen}
+    # said in the description: a column of remarks among them is seen at once
+    notes = [f"annotators are the columns {short(chosen)}"]
+    return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, notes))
 
 
 def _label_studio(path: Path, options: ImportOptions) -> Annotations:
-    return arrays.from_label_studio(
-        read_json(path),
-        control=options.control,
-        id_field=options.id or "id",
-        settings=_settings(path, options),
-    )
+    tasks, name = read_json(path), options.id or "id"
+    settings = _settings(path, options)
+    return arrays.from_label_studio(tasks, control=options.control, id_field=name, settings=settings)
 
 
 def _records(path: Path, options: ImportOptions) -> Annotations:
-    labels, name, ids = _one_per_row(path, options)
-    return arrays.from_records(labels, ids=ids, settings=_settings(path, options), column=name)
+    return _one_per_row(path, options, arrays.from_records)
 
 
 def _complementary(path: Path, options: ImportOptions) -> Annotations:
-    labels, _, ids = _one_per_row(path, options)
-    settings = _settings(path, options, promised=True)
-    return arrays.from_complementary(labels, ids=ids, settings=settings)
+    return _one_per_row(path, options, arrays.from_complementary, promised=True)
 
 
 def _taxonomy(path: Path, options: ImportOptions) -> Annotations:
     if options.taxonomy is None:
         raise DataError(f"{path}: the format taxonomy needs --taxonomy FILE, the tree of the labels.")
-    labels, _, ids = _one_per_row(path, options)
-    settings = _settings(path, options, promised=True)
-    assert settings.taxonomy is not None
-    return arrays.from_taxonomy(labels, settings.taxonomy, ids=ids, settings=settings)
+
+    def make(labels: list[Any], settings: Settings, **more: Any) -> Annotations:
+        assert settings.taxonomy is not None
+        return arrays.from_taxonomy(labels, settings.taxonomy, settings=settings, **more)
+
+    return _one_per_row(path, options, make, promised=True)
+
+
+def _one_per_row(
+    path: Path, options: ImportOptions, make: Callable[..., Annotations], promised: bool = False
+) -> Annotations:
+    """A table with a column of labels, and perhaps one of ids."""
+    columns = read_table(path, options.header).columns
+    label = needed(columns, options.label, LABEL, "label", path)
+    name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
+    in_cells = path.suffix.lower() in (".csv", ".tsv", ".parquet")  # JSON has lists of its own
+    labels = label_cells(columns[label], label) if in_cells else list(columns[label])
+    more = {"column": label} if make is arrays.from_records else {}
+    ids = None if name is None else list(columns[name])
+    return make(labels, ids=ids, settings=_settings(path, options, promised=promised), **more)
 
 
 def _scores(path: Path, options: ImportOptions) -> Annotations:
     values, classes, ids = _matrix(path, options)
-    return arrays.from_scores(
-        values,
-        classes,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        threshold=options.threshold,
-        ids=ids,
-        provenance=_origin(path),
-    )
+    wanted: dict[str, Any] = {"top_k": options.top_k, "top_p": options.top_p, "threshold": options.threshold}
+    return arrays.from_scores(values, classes, ids=ids, provenance=_origin(path), **wanted)
 
 
 def _counts(path: Path, options: ImportOptions) -> Annotations:
@@ -139,9 +131,13 @@ def _sets(path: Path, options: ImportOptions) -> Annotations:
     if options.level is None:
         raise DataError(f"{path}: the format sets needs --level, the coverage of the sets, such as 0.9.")
     values, classes, ids = _matrix(path, options)
-    return arrays.from_prediction_sets(
-        values, options.level, classes, missing=options.missing, ids=ids, provenance=_origin(path)
-    )
+    more: dict[str, Any] = {"missing": options.missing, "ids": ids, "provenance": _origin(path)}
+    return arrays.from_prediction_sets(values, options.level, classes, **more)
+
+
+def _matrix(path: Path, options: ImportOptions) -> tuple[Any, list[Any] | None, list[Any] | None]:
+    values, classes, ids = read_matrix(path, array=options.array, header=options.header, id_column=options.id)
+    return values, names_of(options.classes, "classes") if options.classes else classes, ids
 
 
 def _mat(path: Path, options: ImportOptions) -> Annotations:
@@ -199,34 +195,13 @@ def read_taxonomy(path: Path) -> Taxonomy:
             return Taxonomy.from_nested(read_json(path))
         if path.suffix.lower() not in (".csv", ".tsv"):
             raise DataError(f"{path}: a taxonomy is a .json, .csv or .tsv file.")
-        columns = read_csv(path)
+        columns = read_table(path).columns
         parent = needed(columns, None, ("parent", "parent_id", "broader"), "parent", path)
         child = needed(columns, None, ("child", "child_id", "label", "id", "name", "narrower"), "child", path)
         # a label at the top may have a line of its own, without a parent
         pairs = list(zip(columns[parent], columns[child]))
         edges = [(above, below) for above, below in pairs if above.strip()]
         return Taxonomy(edges, [below for above, below in pairs if not above.strip()])
-
-
-def _annotators(columns: tuple[str, ...]) -> str:
-    """Said in the description: a column of remarks among them is seen at once."""
-    return f"annotators are the columns {short(columns)}"
-
-
-def _one_per_row(path: Path, options: ImportOptions) -> tuple[list[Any], str, list[Any] | None]:
-    """Labels, the name of their column, and the ids of the rows."""
-    columns = read_columns(path, options.header)
-    label = needed(columns, options.label, LABEL, "label", path)
-    name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
-    values = columns[label]
-    in_cells = path.suffix.lower() in (".csv", ".tsv", ".parquet")  # JSON has lists of its own
-    labels = cells_as_labels(values, label) if in_cells else list(values)
-    return labels, label, None if name is None else list(columns[name])
-
-
-def _matrix(path: Path, options: ImportOptions) -> tuple[Any, list[Any] | None, list[Any] | None]:
-    values, classes, ids = read_matrix(path, array=options.array, header=options.header, id_column=options.id)
-    return values, names_of(options.classes, "classes") if options.classes else classes, ids
 
 
 def _origin(path: Path) -> dict[str, Any]:

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, is_missing, plain, short
-from oneof.candidates.sets import CandidateError
-from oneof.tables.importers.assemble import Settings, assemble
+from oneof.candidates.cells import CandidateError, CellError, cell_text, is_missing, short, tidy
+from oneof.tables.importers.assemble import Line, Settings, assemble_lines
 
 # fields of JSON-MIN that Label Studio itself writes
 _OWN = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
@@ -84,20 +81,8 @@ def from_label_studio(
     settings = settings.of(
         "label-studio", {"provenance": {**settings.provenance, "control": control, "notes": notes}}
     )
-    row = np.array([rows[a.task] for a in answers], dtype=np.int64)
-    try:
-        return assemble(
-            row,
-            [a.worker for a in answers] if all(known) else None,
-            [a.choices for a in answers],
-            list(place_of),
-            settings,
-            place,
-            place,
-        )
-    except CellError as error:
-        error.line = answers[error.line].task
-        raise
+    lines = [Line(rows[a.task], a.worker, a.choices, a.task) for a in answers]
+    return assemble_lines(lines, all(known), list(place_of), settings, place)
 
 
 # ---- the full export --------------------------------------------------------------------------
@@ -133,9 +118,8 @@ def _full_answers(tasks: Sequence[Mapping[str, Any]], notes: list[str]) -> Itera
 def _person(completed_by: Any) -> Any:
     """An id, or an object with an id or an e-mail address; the id first, so that both forms agree."""
     if isinstance(completed_by, Mapping):
-        found = completed_by.get("id", completed_by.get("email"))
-        return None if is_missing(found) else str(found)
-    return None if is_missing(completed_by) else str(completed_by)
+        completed_by = completed_by.get("id", completed_by.get("email"))
+    return cell_text(completed_by)
 
 
 def _chosen(names: list[str], wanted: str | None, tasks: Sequence[Mapping[str, Any]]) -> str:
@@ -194,4 +178,4 @@ def _identity(task: Mapping[str, Any], i: int, field: str) -> Any:
     if is_missing(found) or not isinstance(found, str | int):
         known = [*task, *(data if isinstance(data, Mapping) else ())]
         raise CellError(i, f"task {i}", f"there is no {field!r} to name it; it has {short(known)}.")
-    return plain(found)
+    return tidy(found)

@@ -1,16 +1,15 @@
-"""One record per row, as JSONL files hold them: a set, a set per annotator, or a mapping by annotator."""
+"""One entry per row: a set, a set per annotator, what it is *not*, or a coarse label of a taxonomy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import COLLECTIONS, CellError, is_missing, plain
-from oneof.candidates.sets import CandidateError
-from oneof.tables.importers.assemble import Settings, assemble
+from oneof.candidates.cells import COLLECTIONS, CandidateError, CellError, is_missing, tidy
+from oneof.candidates.rules import not_named
+from oneof.candidates.taxonomy import Taxonomy
+from oneof.tables.importers.assemble import Line, Settings, assemble_lines, row_names
 
 
 def from_records(
@@ -42,9 +41,7 @@ def from_records(
     [['cat', 'dog'], ['dog']]
     """
     settings = (settings or Settings()).of("records", more)
-    row: list[int] = []
-    who: list[Any] = []
-    said: list[Any] = []
+    lines: list[Line] = []
     forms: dict[str, int] = {}
     n = 0
     for i, entry in enumerate(labels):
@@ -52,16 +49,13 @@ def from_records(
         form, answers = _answers(entry, i, column)
         if form:
             forms.setdefault(form, i)
-        for name, label in answers:
-            if not is_missing(label):
-                row.append(i)
-                who.append(name)
-                said.append(label)
+        lines += [Line(i, name, label, i) for name, label in answers if not is_missing(label)]
     if not n:
         raise CandidateError("there is no record at all.")
-    if not row:
+    if not lines:
         raise CandidateError(f'no record has a label in "{column}".')
-    if "by annotator" in forms and len(forms) > 1:
+    named = "by annotator" in forms
+    if named and len(forms) > 1:
         line = min(i for form, i in forms.items() if form != "by annotator")
         raise CellError(
             line,
@@ -69,19 +63,11 @@ def from_records(
             f"this entry does not say who answered, the one of row {forms['by annotator']} does.\n"
             "  Use one form in the whole file.",
         )
-    names = list(range(n)) if ids is None else [plain(name) for name in ids]
-    if len(names) != n:
-        raise CandidateError(f"there are {len(names)} ids for {n} records; give one each.")
 
     def place(line: int) -> str:
-        return f'row {row[line]}, "{column}"'
+        return f'row {lines[line].row}, "{column}"'
 
-    people = who if "by annotator" in forms else None
-    try:
-        return assemble(np.array(row, dtype=np.int64), people, said, names, settings, place, place)
-    except CellError as error:
-        error.line = row[error.line]
-        raise
+    return assemble_lines(lines, named, row_names(ids, n), settings, place)
 
 
 def _answers(entry: Any, i: int, column: str) -> tuple[str, list[tuple[Any, Any]]]:
@@ -89,7 +75,7 @@ def _answers(entry: Any, i: int, column: str) -> tuple[str, list[tuple[Any, Any]
     if isinstance(entry, Mapping):
         return "by annotator", [(name, _labels(label, i, column)) for name, label in entry.items()]
     if not isinstance(entry, COLLECTIONS):
-        value = plain(entry)
+        value = tidy(entry)
         return ("", []) if is_missing(value) else ("a set", [(None, value)])
     parts = list(entry)
     nested = [isinstance(part, COLLECTIONS) for part in parts]
@@ -103,4 +89,66 @@ def _answers(entry: Any, i: int, column: str) -> tuple[str, list[tuple[Any, Any]
 def _labels(label: Any, i: int, column: str) -> Any:
     if isinstance(label, Mapping):
         raise CellError(i, f'row {i}, "{column}"', f"{label!r:.80} is neither a label nor a list of labels.")
-    return tuple(label) if isinstance(label, COLLECTIONS) else plain(label)
+    return tuple(label) if isinstance(label, COLLECTIONS) else tidy(label)
+
+
+def from_complementary(
+    labels: Iterable[Any],
+    classes: Sequence[Any] | None = None,
+    *,
+    ids: Sequence[Any] | None = None,
+    settings: Settings | None = None,
+    **more: Any,
+) -> Annotations:
+    """From what each row is *not*: all other classes are its candidates.
+
+    Parameters
+    ----------
+    labels : iterable
+        Per row a label, or several, that are wrong; as in `from_records` also by annotator.
+    classes : sequence, optional
+        All classes; default: the labels that occur. A class that is never excluded must be named here.
+    ids : sequence, optional
+        Names of the rows.
+    settings, **more
+        See `Settings`. `truth_may_be_outside` is False unless it is said otherwise: complementary labels
+        are taken at their word.
+
+    Examples
+    --------
+    >>> from_complementary(["cat", ["cat", "dog"]], ["bee", "cat", "dog"]).candidates.sets()
+    [['bee', 'dog'], ['bee']]
+    """
+    base = settings or Settings(truth_may_be_outside=False)
+    chosen = {"rule": not_named, "classes": classes if classes is not None else base.classes, **more}
+    return from_records(labels, ids=ids, settings=base.of("complementary", chosen))
+
+
+def from_taxonomy(
+    labels: Iterable[Any],
+    taxonomy: Taxonomy,
+    *,
+    ids: Sequence[Any] | None = None,
+    settings: Settings | None = None,
+    **more: Any,
+) -> Annotations:
+    """From labels of any level: a coarse one stands for all its leaves, which are the classes.
+
+    Parameters
+    ----------
+    labels : iterable
+        Per row a label of the taxonomy, or several; as in `from_records` also by annotator.
+    taxonomy : Taxonomy
+    ids : sequence, optional
+        Names of the rows.
+    settings, **more
+        See `Settings`. `truth_may_be_outside` is False unless it is said otherwise.
+
+    Examples
+    --------
+    >>> tree = Taxonomy.from_nested({"bird": ["robin", "sparrow"], "mammal": ["cat"]})
+    >>> from_taxonomy(["bird", "cat"], tree).candidates.sets()
+    [['robin', 'sparrow'], ['cat']]
+    """
+    base = settings or Settings(truth_may_be_outside=False)
+    return from_records(labels, ids=ids, settings=base.of("taxonomy", {"taxonomy": taxonomy, **more}))

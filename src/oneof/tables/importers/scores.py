@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError
-from oneof.candidates.sets import CandidateError, Candidates
-from oneof.tables.importers.assemble import Missing
+from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.cells import CandidateError, CellError
+from oneof.candidates.sets import Candidates
+from oneof.tables.importers.assemble import Missing, Settings, decide, row_names
 
 SUM_TOLERANCE = 1e-3
 """How far the probabilities of a row may sum to something else than 1: half precision needs as much."""
@@ -66,18 +66,11 @@ def from_scores(
         mask = values >= threshold
         below = ~mask.any(axis=1)
         mask[below, order[below, 0]] = True
-        notes += [f"rows without a score of {threshold:g}, their highest kept: {below.sum()}"] * bool(
-            below.any()
-        )
+        if below.any():
+            notes.append(f"rows without a score of {threshold:g}, their highest kept: {below.sum()}")
     (rule, value), *_ = wanted.items()
-    known = {
-        "format": "scores",
-        **(provenance or {}),
-        "rule": rule,
-        "settings": {rule: value},
-        "notes": notes,
-    }
-    return _annotations(mask, names, ids, known)
+    known = {"rule": rule, "settings": {rule: value}, "notes": notes}
+    return _annotations(mask, names, ids, {"format": "scores", **(provenance or {}), **known})
 
 
 def from_prediction_sets(
@@ -114,33 +107,64 @@ def from_prediction_sets(
             raise CandidateError(f"index is {index}, but the sets have {values.shape[2]} levels.")
         values = values[:, :, index]
     matrix, names = _matrix(values, classes, "prediction sets")
-    wrong = np.argwhere((matrix != 0) & (matrix != 1))
-    if len(wrong):
-        i, k = wrong[0].tolist()
-        raise CellError(
-            i,
-            f"row {i}, column {names[k]!r}",
-            f"{matrix[i, k]:g} is neither 0 nor 1; scores need their own import.",
-        )
+    good = (matrix == 0) | (matrix == 1)
+    _refuse_first(~good, matrix, names, "is neither 0 nor 1; scores need their own import.")
     mask = matrix.astype(bool)
     empty = ~mask.any(axis=1)
     notes = [f"expected share of rows whose true label is missing: at most {1 - level:.1%}"]
-    names_of_rows = list(range(len(mask))) if ids is None else list(ids)
     if empty.any():
         first = int(np.argmax(empty))
         if missing == "error":
-            raise CellError(
-                first,
-                f"row {first}",
-                f"its prediction set is empty ({int(empty.sum())} such rows).\n"
-                "  Say missing drop to leave them out, or missing all to give them all classes.",
-            )
+            what = f"its prediction set is empty ({int(empty.sum())} such rows).\n"
+            what += "  Say missing drop to leave them out, or missing all to give them all classes."
+            raise CellError(first, f"row {first}", what)
         done = "left out" if missing == "drop" else "given all classes"
         notes.append(f"rows with an empty prediction set, {done}: {int(empty.sum())}")
         mask[empty] = True
     rule = {"rule": "conformal", "settings": {"level": level}, "notes": notes}
-    made = _annotations(mask, names, names_of_rows, {"format": "sets", **(provenance or {}), **rule})
+    made = _annotations(mask, names, ids, {"format": "sets", **(provenance or {}), **rule})
     return made.take(~empty) if missing == "drop" and empty.any() else made
+
+
+def from_counts(
+    counts: Any,
+    classes: Sequence[Any] | None = None,
+    *,
+    ids: Sequence[Any] | None = None,
+    settings: Settings | None = None,
+    **more: Any,
+) -> Annotations:
+    """From an (n, c) array of how often each class was named; who did is not known.
+
+    Parameters
+    ----------
+    counts : array (n, c)
+        Whole numbers of at least 0.
+    classes : sequence, optional
+        Names of the columns; default 0..c-1.
+    ids : sequence, optional
+        Names of the rows.
+    settings, **more
+        See `Settings`: `rule, missing, truth_may_be_outside`.
+
+    Examples
+    --------
+    >>> from_counts([[3, 0, 1], [0, 5, 0]], ["ant", "bee", "cow"]).candidates.sets()
+    [['ant', 'cow'], ['bee']]
+    """
+    settings = (settings or Settings()).of("counts", more)
+    values, names = _matrix(counts, classes, "counts")
+    good = (values >= 0) & (values == np.floor(values))
+    _refuse_first(~good, values, names, "is no count; counts are 0, 1, 2, ...")
+    row, column = np.nonzero(values)
+    times = values[row, column].astype(np.int64)
+    if not len(times):
+        raise CandidateError("all counts are 0: there is no answer at all.")
+    row, column = np.repeat(row, times), np.repeat(column, times)
+    worker = np.arange(len(row)) - np.searchsorted(row, row)  # the how-manieth answer of its row
+    workers = tuple(f"answer {k + 1}" for k in range(int(worker.max()) + 1))
+    answers = Answers(row, worker, column, workers, named=False)
+    return decide(answers, names, row_names(ids, len(values)), settings, [], len(row))
 
 
 def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
@@ -150,11 +174,8 @@ def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
     wrong = np.flatnonzero((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE))
     if len(wrong):
         i = int(wrong[0])
-        raise CellError(
-            i,
-            f"row {i}",
-            f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g}).",
-        )
+        what = f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g})."
+        raise CellError(i, f"row {i}", what)
     sorted_values = np.take_along_axis(values, order, axis=1)
     before = np.cumsum(sorted_values, axis=1) - sorted_values
     inside = before < top_p * total[:, None] - 1e-12  # rounding must not add a class
@@ -178,16 +199,18 @@ def _matrix(given: Any, classes: Sequence[Any] | None, what: str) -> tuple[np.nd
     if len(names) != values.shape[1]:
         raise CandidateError(f"{what} have {values.shape[1]} columns, but {len(names)} classes were given.")
     values = values.astype(np.float64)
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        i, k = bad[0].tolist()
-        raise CellError(i, f"row {i}, column {names[k]!r}", f"{values[i, k]} is not a finite number.")
+    _refuse_first(~np.isfinite(values), values, names, "is not a finite number.")
     return values, names
+
+
+def _refuse_first(bad: np.ndarray, values: np.ndarray, names: Sequence[Any], what: str) -> None:
+    for i, k in np.argwhere(bad).tolist()[:1]:
+        raise CellError(i, f"row {i}, column {names[k]!r}", f"{values[i, k]:g} {what}")
 
 
 def _annotations(
     mask: np.ndarray, names: tuple[Any, ...], ids: Sequence[Any] | None, provenance: Mapping[str, Any]
 ) -> Annotations:
     made = Candidates(mask, names, None, True, provenance, str(provenance.get("file", "scores")))
-    plain_ids = None if ids is None or list(ids) == list(range(len(mask))) else tuple(ids)
-    return Annotations(made, plain_ids)
+    names_of_rows = row_names(ids, len(mask))
+    return Annotations(made, None if names_of_rows == list(range(len(mask))) else tuple(names_of_rows))

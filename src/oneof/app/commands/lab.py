@@ -1,0 +1,236 @@
+"""`oneof bench`, `oneof report` and `oneof theory`: experiments, what came out, and the theory checked."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tyro.conf import Positional
+
+if TYPE_CHECKING:
+    from oneof.lab.protocol import Protocol
+    from oneof.lab.runners.base import Runner
+
+
+@dataclass
+class Bench:
+    """Run a benchmark protocol; finished jobs are kept, an interrupted one continues."""
+
+    protocol: Positional[str]
+    """table1, table2, table3, equal-information, quick, images, sensitivity and others; `list` shows what
+    each of them is."""
+    to: Path | None = None
+    """Folder of the records; default runs/bench/PROTOCOL. Several protocols may share a folder."""
+    methods: tuple[str, ...] = ()
+    """Only these rows of the table, or other methods."""
+    data: tuple[str, ...] = ()
+    """Only these data sets, or others; without it those that are not at hand are left out."""
+    nets: tuple[str, ...] = ()
+    """Only these nets: linear, mlp."""
+    splits: int | None = None
+    """Number of reported splits."""
+    epochs: int | None = None
+    """Largest number of epochs."""
+    configurations: int | None = None
+    """Configurations that the search tries; 1: no search."""
+    select_by: Literal["accuracy", "covering", "approximated"] | None = None
+    """Select epoch and configuration by clean accuracy, or without labels."""
+    curves: int | None = None
+    """Keep the epoch log of so many reported splits."""
+    set: tuple[str, ...] = ()
+    """Other changes, as name=value: rplg.alpha=0.3, recipe.batch_size=64, search.seed=1, lr=0.1."""
+    reuse: tuple[Path, ...] = ()
+    """Folders of other labs; jobs that were done there are copied."""
+    retry_failed: bool = False
+    """Run failed jobs again."""
+    minutes: float | None = None
+    """Start no job that would end later than this, judged by the jobs before; images stop at a checkpoint."""
+    runner: Literal["local", "ray"] = "local"
+    """Processes of this machine, or a Ray cluster (extra `cluster`)."""
+    workers: int | None = None
+    """Jobs at once on this machine; default one per core, as far as the memory goes."""
+    address: str = "auto"
+    """Ray: address of the cluster; `local` starts one on this machine."""
+    device: str = "cpu"
+    """Where the jobs train."""
+    speed: Literal["auto", "eager", "graph", "compiled"] = "auto"
+    """How steps are computed on a GPU; compiled pays for long trainings of images."""
+
+    def run(self) -> int:
+        from oneof.lab.protocols import PROTOCOLS, protocol
+
+        if self.protocol == "list":
+            width = max(map(len, PROTOCOLS)) + 2
+            for known in PROTOCOLS.values():
+                print(f"{known.name:<{width}}{known.title}")
+            return 0
+        return self._run(protocol(self.protocol))
+
+    def _run(self, declared: Protocol) -> int:
+        from oneof.lab.overrides import override
+        from oneof.lab.run import run_lab
+
+        chosen = override(
+            declared,
+            methods=self.methods,
+            data=self.data,
+            nets=self.nets,
+            splits=self.splits,
+            epochs=self.epochs,
+            configurations=self.configurations,
+            select_by=self.select_by,
+            curves=self.curves,
+            settings=self.set,
+        )
+        folder = self.to or Path("runs") / "bench" / chosen.name
+        command = shlex.join(["oneof", *sys.argv[1:]])
+        try:
+            outcome = run_lab(
+                chosen,
+                folder,
+                self._runner(),
+                command=command,
+                reuse=self.reuse,
+                retry_failed=self.retry_failed,
+                strict=bool(self.data),
+                minutes=self.minutes,
+            )
+        except KeyboardInterrupt:
+            print(f"stopped; the same command continues from {folder}", file=sys.stderr)
+            return 130
+        from oneof.lab.summary import read_folder
+        from oneof.lab.tables import as_text
+
+        results = [r for r in read_folder(folder) if r.protocol.name == chosen.name]
+        print("\n\n".join(as_text(result) for result in results))
+        if outcome.failed:
+            from oneof.lab.progress import describe
+
+            print(f"\n{len(outcome.failed)} jobs failed:", file=sys.stderr)
+            for record in outcome.failed[:10]:
+                print(f"  {describe(record)}", file=sys.stderr)
+        print(f"\n{outcome.ran} jobs run; `oneof report {folder}` writes tables and figures")
+        return 0 if outcome.plan.complete else 1
+
+    def _runner(self) -> Runner:
+        if self.runner == "ray":
+            from oneof.lab.runners.ray import RayRunner
+
+            return RayRunner(self.address, self.device, self.speed)
+        from oneof.lab.runners.local import LocalRunner
+
+        return LocalRunner(self.workers, self.device, self.speed)
+
+
+@dataclass
+class Report:
+    """Print the tables of a folder of records; write Markdown, LaTeX, one HTML page and the figures."""
+
+    folder: Positional[Path]
+    """Folder that `oneof bench` wrote to."""
+    figures: bool = True
+    """Draw the figures (extra `report`)."""
+    pack: bool = False
+    """Compress the records for publication; the folder can still be read and continued."""
+
+    def run(self) -> int:
+        from oneof.lab.records import pack
+        from oneof.lab.report import write_report
+        from oneof.lab.tables import as_text
+
+        if self.pack:
+            print(f"packed: {pack(self.folder)}")
+        results, written = write_report(self.folder, self.figures)
+        print("\n\n".join(as_text(result) for result in results))
+        print("\nwritten: " + ", ".join(str(path) for path in written))
+        return 0
+
+
+@dataclass
+class Theory:
+    """Check the theory of RPLG where the true posterior is known: tables, figure, verdicts.
+
+    Errors of chosen size first (Definition 1, Theorems 1 and 2, compared with reference values), then
+    trained models. Returns 1 if a statement that must hold does not. About a minute on one core.
+    """
+
+    out: Path = Path("theory")
+    """Folder for theory.md (the tables), summary.json and theory.png."""
+    rows: int = 200_000
+    """Posteriors drawn per distribution."""
+    draws: int = 5
+    """Data sets on which models are trained, per distribution; 0 leaves the trainings out."""
+    seed: int = 0
+    """Seed of all draws; with 0 and 200,000 rows the posteriors are those of the reference values."""
+    delta: float = 0.05
+    """Theorem 2 is checked where eta* − eta^b is at least this, so that its constant is finite."""
+    plots: bool = True
+    """Whether to draw the figure (needs matplotlib, the extra `report`)."""
+
+    def run(self) -> int:
+        import json
+        import time
+
+        from oneof.lab.plots import require_matplotlib
+        from oneof.lab.theory.figure import save_figure
+        from oneof.lab.theory.posteriors import POSTERIORS
+        from oneof.lab.theory.report import Findings, as_markdown, as_values, verdicts
+        from oneof.lab.theory.theorems import check_theorems
+        from oneof.lab.theory.trained import check_trained, settings
+        from oneof.tables.files import write_text
+
+        self._check()
+        if self.plots:
+            require_matplotlib()
+        began = time.perf_counter()
+        theorems = {}
+        for name, posterior in POSTERIORS.items():
+            _say(f"{name}: {self.rows:,} posteriors, errors of chosen size")
+            theorems[name] = [
+                check
+                for excluded in (1, 2)
+                for check in check_theorems(
+                    posterior, self.rows, self.seed, excluded=excluded, delta=self.delta
+                )
+            ]
+        trained = [check_trained(s, self.draws, self.seed, _say) for s in settings()] if self.draws else []
+        found = Findings(
+            self._command(), time.perf_counter() - began, theorems, trained, self.delta, self.seed
+        )
+        text, values = as_markdown(found), as_values(found)
+        print(text)
+        write_text(self.out / "theory.md", text)
+        write_text(self.out / "summary.json", json.dumps(values, indent=1) + "\n")
+        written = ["theory.md", "summary.json"]
+        if self.plots:
+            written.append(save_figure(values, self.out / "theory.png").name)
+        _say(f"written to {self.out}: {', '.join(written)}")
+        failed = [verdict.statement for verdict in verdicts(found) if not verdict.holds]
+        for statement in failed:
+            _say(f"does not hold: {statement}")
+        return 1 if failed else 0
+
+    def _check(self) -> None:
+        if self.rows < 5000:
+            raise ValueError(f"--rows {self.rows}: at least 5000 are needed to fit C and lambda.")
+        if self.draws < 0 or self.seed < 0:
+            raise ValueError(f"--draws {self.draws} --seed {self.seed}: neither can be negative.")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"--delta {self.delta}: give a gap between 0 and 1, such as 0.05.")
+
+    def _command(self) -> str:
+        """The command line that gives these figures again."""
+        default = Theory()
+        given = [
+            f"--{name} {getattr(self, name)}"
+            for name in ("out", "rows", "draws", "seed", "delta")
+            if getattr(self, name) != getattr(default, name)
+        ]
+        return " ".join(["oneof theory", *given, *([] if self.plots else ["--no-plots"])])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

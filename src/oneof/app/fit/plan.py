@@ -1,0 +1,235 @@
+"""Before a training: which method to take, what it will take in time and memory, what a budget allows.
+
+The records decide about the method, not the fashion: `results/fit_defaults` has every method as `oneof fit`
+runs it, with the library's defaults and nothing tuned; `results/table2` has them tuned.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from torch import nn
+
+from oneof.candidates import Candidates
+from oneof.classifier.estimator import PartialLabelClassifier
+from oneof.classifier.inputs import is_pair, known
+
+WITH_CLEAN = "proden"
+CLEAN_WEIGHT = 1.0
+WITHOUT_CLEAN = {"mlp": "idgp", "linear": "proden"}
+NOT_MEASURED = "proden"
+"""For nets, such as those for images, that the records say nothing about: simple, and good everywhere."""
+FEW_EPOCHS = 5
+RESERVE = 0.9
+"""Part of a budget that training may plan with: measured steps are no promise."""
+AFTERWARDS = 5.0
+"""Seconds kept for evaluation and the report."""
+MEASURED_BATCHES = 8
+LONG_STEP = 2.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, the weight of the clean rows in its loss, and one sentence that says why."""
+
+    method: str
+    clean_weight: float
+    reason: str
+
+
+def choose_method(
+    wanted: str, clean_weight: float | None, n_clean: int, candidates: Candidates, net: str = "mlp"
+) -> Choice:
+    """The method a user wants, or for `auto` the one that did best in our records for this kind of data."""
+    if wanted != "auto":
+        return Choice(wanted, clean_weight or 0.0, f"Method: {wanted}, as asked for.")
+    if n_clean > 1:  # one row alone cannot be normalised by a net
+        weight = CLEAN_WEIGHT if clean_weight is None else clean_weight
+        return Choice(
+            WITH_CLEAN,
+            weight,
+            f"Method: {WITH_CLEAN} with the clean rows in its loss (weight {weight:g}): in our records "
+            "methods that train on clean rows beat those that only let them steer, RPLG among them "
+            "(results/table2, results/fit_defaults).",
+        )
+    method = WITHOUT_CLEAN.get(net, NOT_MEASURED)
+    alone = int(candidates.singletons.sum())
+    rows = f"{alone} rows with one candidate are learned as labels" if alone else "no row has a known label"
+    why = f"the best label-free choice for {net} in our records (results/fit_defaults)"
+    if net not in WITHOUT_CLEAN:
+        why = f"a method that is good everywhere, as our records say nothing about {net}"
+    return Choice(method, clean_weight or 0.0, f"Method: {method}, {why}; {rows}.")
+
+
+# ---- how long it will take --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Sizes of a training, and how long its parts take."""
+
+    rows: int
+    parameters: int
+    megabytes: float
+    setup: float
+    """Seconds before the first epoch."""
+    epoch: float
+    """Seconds per epoch."""
+
+    def seconds(self, epochs: int) -> float:
+        return self.setup + epochs * self.epoch
+
+    def describe(self, epochs: int) -> str:
+        size = f"{self.parameters / 1e6:.2f} million" if self.parameters >= 1e5 else f"{self.parameters:,}"
+        plural = "s" if epochs > 1 else ""
+        return (
+            f"estimate: {self.rows:,} training rows, {size} parameters, about {as_size(self.megabytes)} "
+            f"of memory for data and training, {about(self.seconds(epochs))} for {epochs} "
+            f"epoch{plural}"
+        )
+
+
+def measure(
+    model: PartialLabelClassifier, x: np.ndarray, candidates: Candidates, clean: Any = None
+) -> Estimate:
+    """Train a copy of the model for a few steps on a few of the rows and scale up.
+
+    Parameters
+    ----------
+    model : PartialLabelClassifier
+        Not fitted; left as it is.
+    x, candidates, clean
+        What `fit` will get.
+    """
+    n = len(x)
+    batch = model.recipe().rows_per_step(n)
+    if clean is not None and not is_pair(clean):
+        given = np.flatnonzero(known(np.asarray(clean)))
+        clean = (x[given], np.asarray(clean)[given])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _timed(model, x, candidates, clean, batch, 1, batch)  # what happens once in a process only
+        step, fitted = _timed(model, x, candidates, clean, batch, 1, batch)
+        if step > LONG_STEP:  # long enough to be measured alone, and too long for many
+            setup, epoch = 0.0, step * n / batch
+        else:
+            rows = min(n, MEASURED_BATCHES * batch)
+            one, _ = _timed(model, x, candidates, clean, rows, 1, batch)
+            three, fitted = _timed(model, x, candidates, clean, rows, 3, batch)
+            part = max((three - one) / 2, three / 8)
+            setup, epoch = max(0.0, one - part), part * n / rows
+    parameters = sum(p.numel() for net in fitted.net_ for p in net.parameters())
+    return Estimate(n, parameters, memory(fitted, x, batch, parameters), setup, epoch)
+
+
+def _timed(
+    model: PartialLabelClassifier,
+    x: np.ndarray,
+    candidates: Candidates,
+    clean: Any,
+    rows: int,
+    epochs: int,
+    batch: int,
+) -> tuple[float, PartialLabelClassifier]:
+    # spread over the table: the first rows may be all of one kind
+    picked = np.unique(np.linspace(0, len(x) - 1, max(rows, 2)).astype(np.int64))
+    if clean is not None:
+        part = max(2, round(len(clean[0]) * len(picked) / len(x)))  # one alone cannot be normalised
+        clean = (clean[0][:part], clean[1][:part])
+    small = clone(model).set_params(epochs=epochs, batch_size=batch, run=None, verbose=False)
+    began = time.perf_counter()
+    small.fit(x[picked], candidates.take(picked), clean=clean)
+    return time.perf_counter() - began, small
+
+
+def memory(fitted: PartialLabelClassifier, x: np.ndarray, batch: int, parameters: int) -> float:
+    """Megabytes for rows, sets, weights and what the method keeps; libraries not counted."""
+    n, c, method = len(x), len(fitted.classes_), fitted.method_
+    inputs = x.nbytes + 3 * n * math.prod(x.shape[1:]) * (4 if x.ndim == 2 else x.itemsize)
+    masks = 2 * n * c
+    head = [part for part in fitted.net_[0].modules() if isinstance(part, nn.Linear)][-1]
+    # a weight has a gradient and two moments; a row a record, its transduction and probabilities
+    numbers = 4 * parameters + n * (method.row_numbers(c) + 3 * c)
+    numbers += method.extra_numbers(c, head.in_features, batch)
+    return (inputs + masks + 4 * numbers) / 1e6
+
+
+# ---- budgets ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BudgetPlan:
+    """How many epochs fit, and when to stop at the latest."""
+
+    epochs: int
+    max_seconds: float
+    note: str
+
+
+def plan_budget(estimate: Estimate, budget: float, epochs: int, spent: float) -> BudgetPlan:
+    """The largest number of epochs, up to `epochs`, that fits what is left of a budget in seconds."""
+    left = max(0.0, budget - spent - min(AFTERWARDS, 0.2 * budget))
+    fits = int((RESERVE * left - estimate.setup) / max(estimate.epoch, 1e-9))
+    chosen = max(1, min(epochs, fits))
+    took = about(estimate.seconds(chosen))
+    note = f"budget {as_time(budget)}: {chosen} of {epochs} epochs, {took}"
+    if fits >= epochs:
+        note = f"budget {as_time(budget)}: all {epochs} epochs fit, {took}"
+    elif fits < 1:
+        note += "; not even one epoch fits, and less than one is never trained"
+    if chosen < min(FEW_EPOCHS, epochs):
+        enough = spent + AFTERWARDS + estimate.seconds(FEW_EPOCHS) / RESERVE
+        note += (
+            f".\n  So few epochs teach little: give a budget of {as_time(enough)} or more, or take a smaller "
+            "net (--net linear)"
+        )
+    return BudgetPlan(chosen, left, note)
+
+
+def epochs_of_run(folder: Path) -> int | None:
+    """The number of epochs a run folder was started with, where it says so."""
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))["recipe"]["epochs"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return found if isinstance(found, int) and found > 0 else None
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def parse_budget(text: str) -> float:
+    """Seconds of 30s, 10m, 2h, 1h30m or 90."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smh]?)", text.strip().lower())
+    whole = "".join(number + unit for number, unit in parts)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if whole != re.sub(r"\s", "", text.lower()) or not 0 < seconds < math.inf:
+        raise ValueError(f"--budget {text}: write a time such as 30s, 10m, 2h or 1h30m.")
+    return seconds
+
+
+def as_time(seconds: float) -> str:
+    """A length of time as people say it."""
+    if seconds < 1:
+        return "a second" if seconds > 0.5 else "less than a second"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{seconds / 3600:.1f} h"
+
+
+def about(seconds: float) -> str:
+    return as_time(seconds) if seconds < 1 else f"about {as_time(seconds)}"
+
+
+def as_size(megabytes: float) -> str:
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{max(1, round(megabytes))} MB"

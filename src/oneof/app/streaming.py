@@ -1,0 +1,265 @@
+"""From a table to a file of predictions, batch by batch: tables need not fit into memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from oneof.candidates.cells import short
+from oneof.classifier.prediction import allowed_mask, restricted
+from oneof.classifier.scoring import sets_within
+from oneof.tables.errors import DataError
+from oneof.tables.reader import rows_per_batch, table_batches
+from oneof.tables.table import Table, stacked
+from oneof.tables.writers import Predicted, writing
+from oneof.training.predict import ROWS_IN_CACHE
+
+if TYPE_CHECKING:
+    from oneof.classifier.estimator import PartialLabelClassifier
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What to write besides label and confidence."""
+
+    coverage: float | None = None
+    """Also the classes that remain possible, so that the right one is among them in this share of rows."""
+    score: str = "probability"
+    """How prediction sets are made; see `oneof.classifier.scoring`."""
+    allowed: tuple[Any, ...] = ()
+    """Only these classes can be right; default: all."""
+    reject_below: float | None = None
+    """No label for rows that are less confident."""
+    probabilities: bool = True
+    """The probability of every class."""
+    keep: tuple[str, ...] = ()
+    """Columns of the table to copy."""
+    batch: int | None = None
+    """Rows worked on at once; default: as many as fit into 32 MB."""
+
+
+@dataclass
+class Summary:
+    """What was written."""
+
+    rows: int = 0
+    confidence: float = 0.0
+    rejected: int = 0
+    set_size: float = 0.0
+    seconds: float = 0.0
+    waited: float = 0.0
+    """Seconds in which the network had nothing to do because the next rows were not read yet."""
+
+    def add(self, part: Predicted) -> None:
+        n = len(part.best)
+        share = n / (self.rows + n)
+        self.confidence += share * (float(part.confidence.mean()) - self.confidence)
+        if part.sets is not None:
+            self.set_size += share * (float(part.sets.sum(axis=1).mean()) - self.set_size)
+        self.rejected += int(part.rejected.sum())
+        self.rows += n
+
+
+def predict_file(
+    model: PartialLabelClassifier,
+    table: str | Path,
+    out: str | Path,
+    wishes: Wishes | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Summary:
+    """Predict every row of a table file and write the answers to another, in bounded memory.
+
+    One thread reads the next rows while the network works on these.
+
+    Parameters
+    ----------
+    model : PartialLabelClassifier
+        A fitted model.
+    table : path
+        CSV, TSV, Parquet, npz or npy file with the columns the model was trained on, or a folder of images.
+    out : path
+        CSV, TSV or Parquet file; it appears when it is whole.
+    wishes : Wishes, optional
+        What to write.
+    progress : function, optional
+        Called with the number of rows done so far.
+    """
+    wishes = wishes or Wishes()
+    if Path(out).exists() and Path(out).resolve() == Path(table).resolve():
+        raise DataError(f"{out} is the table itself; give another file for the predictions.")
+    answer = _answering(model, wishes)
+    summary = Summary()
+    began = asked = time.perf_counter()
+    with writing(Path(out)) as writer:
+        for batch in read_ahead(_inputs(model, Path(table), wishes)):
+            summary.waited += time.perf_counter() - asked
+            part = answer(*batch)
+            writer.write(part.columns(writer.text))
+            summary.add(part)
+            if progress is not None:
+                progress(summary.rows)
+            asked = time.perf_counter()
+    summary.seconds = time.perf_counter() - began
+    return summary
+
+
+def read_ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items, the next one made in a thread while this one is used.
+
+    An error in the making is raised where the item would have come. Whoever stops early waits for that one.
+    """
+    iterator, end = iter(items), object()
+    with ThreadPoolExecutor(1, "oneof-reader") as reader:
+        ahead = reader.submit(next, iterator, end)
+        while (item := ahead.result()) is not end:
+            ahead = reader.submit(next, iterator, end)
+            yield item  # type: ignore[misc]
+
+
+def _answering(model: PartialLabelClassifier, wishes: Wishes) -> Callable[..., Predicted]:
+    """What to do with a batch; settings are looked at once, before anything is read."""
+    if wishes.reject_below is not None and not 0 <= wishes.reject_below <= 1:
+        raise ValueError(f"reject_below is {wishes.reject_below!r}; give a probability such as 0.8.")
+    taken = {"row", "label", "confidence", "set"} & set(wishes.keep)
+    if taken:
+        raise ValueError(
+            f'the column "{sorted(taken)[0]}" cannot be kept: the predictions have one of that name.'
+        )
+    limit = None if wishes.coverage is None else model.set_limit(wishes.coverage, wishes.score)
+    mask = allowed_mask(list(wishes.allowed), model.classes_, 1) if wishes.allowed else None
+
+    def answer(first: int, x: np.ndarray, kept: dict[str, Any]) -> Predicted:
+        raw = model.prepared_proba(x)
+        p = raw if mask is None else restricted(raw, mask)
+        confidence = p.max(axis=1)
+        return Predicted(
+            first,
+            model.classes_,
+            best=p.argmax(axis=1),
+            confidence=confidence,
+            rejected=confidence < (wishes.reject_below or 0),
+            probabilities=p if wishes.probabilities else None,
+            sets=None if limit is None else sets_within(raw, limit, wishes.score, mask),
+            kept=kept,
+        )
+
+    return answer
+
+
+IMAGES_AT_ONCE = 1024
+
+
+def _images(
+    model: PartialLabelClassifier, folder: Path, wishes: Wishes
+) -> Iterator[tuple[int, np.ndarray, dict[str, Any]]]:
+    """Images of a folder at the size the model knows; the names of the files are copied."""
+    from oneof.tables.images import find_images, read_folder
+
+    shape = model.input_shape_
+    if model.scaling_ is None or model.scaling_.kind != "pixels" or shape[0] != 3 or shape[1] != shape[2]:
+        raise DataError(
+            f"{folder} is a folder, and this model was not trained on a folder of images; give a table."
+        )
+    if wishes.keep:
+        raise DataError(f"{folder} is a folder of images: there is no column {wishes.keep[0]!r} to keep.")
+    files = find_images(folder)
+    for first in range(0, len(files), wishes.batch or IMAGES_AT_ONCE):
+        part = read_folder(folder, shape[1], files[first : first + (wishes.batch or IMAGES_AT_ONCE)])
+        yield first, part.images, {"file": list(part.ids)}
+
+
+def _inputs(
+    model: PartialLabelClassifier, path: Path, wishes: Wishes
+) -> Iterator[tuple[int, np.ndarray, dict[str, Any]]]:
+    """First row, scaled features and copied columns of every batch; the work of the reading thread."""
+    if path.is_dir():
+        yield from _images(model, path, wishes)
+        return
+    encoder: Any = getattr(model, "encoder_", None)
+    wanted = list(getattr(model, "feature_names_in_", []))
+    needed: set[str] | None = None
+    if encoder is not None:
+        needed = {*encoder.column_names, *wishes.keep}
+    elif wanted:
+        needed = {*wanted, *(name.rpartition(".")[0] for name in wanted), *wishes.keep}
+    width = getattr(model, "n_features_in_", None) or 1
+    rows = wishes.batch or rows_per_batch(max(width, len(model.classes_)))
+    for first, table in table_batches(path, rows, needed):
+        with _naming_rows(first):
+            kept = {name: table.column(name) for name in wishes.keep}
+            if needed is None and kept:  # a model without names takes all columns that are left
+                table = Table(path, {k: v for k, v in table.columns.items() if k not in kept}, table.classes)
+            x = model_inputs(model, table)
+        scaled = np.empty(x.shape, dtype=np.float32)
+        # rows are scaled in double precision, which is cheap as long as they stay in the cache
+        for start in range(0, len(x), ROWS_IN_CACHE):
+            with _naming_rows(first + start):
+                scaled[start : start + ROWS_IN_CACHE] = model.prepare(x[start : start + ROWS_IN_CACHE])
+        yield first, scaled, kept
+
+
+@contextmanager
+def _naming_rows(first: int) -> Iterator[None]:
+    """Errors about a batch count its rows from 0: say where that is in the file."""
+    try:
+        yield
+    except ValueError as error:
+        if not first:
+            raise
+        raise DataError(f"{error}\n  Rows are counted from row {first} of the file on.") from error
+
+
+def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
+    """The features of a table that a model was trained on, in its order."""
+    encoder: Any = getattr(model, "encoder_", None)
+    if encoder is not None:
+        return _checked_width(model, encoder.transform(table), table)
+    wanted = list(getattr(model, "feature_names_in_", []))
+    if not wanted:
+        names = [name for name in table.columns if name]
+        x = stacked([table.columns[name] for name in names]) if names else None
+        if x is None:
+            advice = "The model has no feature names: the table must hold only features."
+            x, _ = table.features(advice=advice)
+        return _checked_width(model, x, table)
+    if all(name in table.columns for name in wanted):
+        x = stacked([table.columns[name] for name in wanted])
+        if x is not None:
+            return x
+    # an npz file holds whole matrices; their columns carry the matrix' name and a number
+    sources = {name: name if name in table.columns else name.rpartition(".")[0] for name in wanted}
+    missing = [name for name in wanted if sources[name] not in table.columns]
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(
+            f'{table.path} has no column "{missing[0]}"{others}, a feature the model was trained on.\n'
+            f"  It has {short(table.columns, 20)}."
+        )
+    x, names = table.features(list(dict.fromkeys(sources.values())))
+    if sorted(names) != sorted(wanted):
+        different = sorted(set(names) ^ set(wanted))
+        raise DataError(
+            f"{table.path} has {len(names)} feature columns where the model was trained on {len(wanted)}; "
+            f'"{different[0]}" is in one of them only.'
+        )
+    place = {name: k for k, name in enumerate(names)}
+    return x[:, [place[name] for name in wanted]]
+
+
+def _checked_width(model: PartialLabelClassifier, x: np.ndarray, table: Table) -> np.ndarray:
+    if x.shape[1] != model.n_features_in_:
+        raise DataError(
+            f"{table.path} has {x.shape[1]} feature columns, the model was trained on "
+            f"{model.n_features_in_} without names.\n  The table must hold these and nothing else."
+        )
+    return x

@@ -1,0 +1,121 @@
+"""Trusted rows as users give them to `fit`, and what becomes of them: to learn from, or to judge by."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates import Candidates
+from oneof.classifier.inputs import as_numpy, is_pair, known, label_columns
+from oneof.datasets.splits import hold_out
+from oneof.methods import Method
+from oneof.training import CleanRows, Recipe
+
+HELD_OUT = 0.1
+"""Part of the rows whose candidate sets choose the epoch, where patience is asked for without clean rows."""
+
+
+@dataclass(frozen=True)
+class RowRoles:
+    """What every row is for."""
+
+    rows: np.ndarray
+    """Rows to train on."""
+    held: np.ndarray
+    """Rows that leave training."""
+    held_mask: np.ndarray
+    """What is known of those: their label, or their candidates."""
+    clean: CleanRows | None = None
+    """Trusted rows for methods that learn from them; evaluated where nobody does."""
+    selection: CleanRows | None = None
+    """Rows to judge by that nobody learns from."""
+
+    def prepared(self, prepare: Callable[[np.ndarray], np.ndarray]) -> RowRoles:
+        """The same with inputs as the network takes them."""
+        clean, selection = (
+            part and replace(part, x=prepare(part.x)) for part in (self.clean, self.selection)
+        )
+        return replace(self, clean=clean, selection=selection)
+
+
+def learns_from_clean(method: Method, recipe: Recipe, n_rows: int) -> bool:
+    """Whether clean rows have a part in the training beyond being evaluated."""
+    return method.clean_rows(recipe.rows_per_step(n_rows)) > 0 or recipe.clean_weight > 0
+
+
+def without_clean_rows(X: np.ndarray, candidates: Candidates, recipe: Recipe) -> RowRoles:
+    """All rows are trained on; only where patience asks for it some are held out to choose the epoch by."""
+    nothing = RowRoles(np.arange(len(X)), np.zeros(0, dtype=np.int64), candidates.mask[:0])
+    if recipe.clean_weight:
+        warnings.warn(
+            f"clean_weight = {recipe.clean_weight:g} has no effect: no clean rows were given.", stacklevel=3
+        )
+    if recipe.patience is None:
+        return nothing
+    if len(X) < 1 / HELD_OUT:
+        warnings.warn(
+            f"patience = {recipe.patience} has no effect: {len(X)} rows are too few to hold any out.",
+            stacklevel=3,
+        )
+        return nothing
+    split = hold_out(len(X), HELD_OUT, recipe.seed)
+    held, sets = split.validation, candidates.mask[split.validation]
+    return RowRoles(split.train, held, sets, selection=CleanRows(X[held], sets, "held-out sets"))
+
+
+def with_clean_rows(
+    X: np.ndarray,
+    clean: Any,
+    classes: np.ndarray,
+    read: Callable[[Any], np.ndarray],
+    selection_share: float,
+    seed: int,
+) -> RowRoles:
+    """Roles where `clean` is a pair (X_clean, y_clean) or a vector with the labels of some rows.
+
+    `read` turns what a user passes as X_clean into an array.
+    """
+    one_hot = np.eye(len(classes), dtype=bool)
+    held = np.zeros(0, dtype=np.int64)
+    if is_pair(clean):
+        x_clean, labels = read(clean[0]), np.asarray(as_numpy(clean[1]))
+        columns = label_columns(labels, classes, "y_clean")
+        if not len(x_clean) == len(columns) > 0:
+            raise ValueError(f"X_clean has {len(x_clean)} rows, but y_clean has {len(columns)}.")
+        trusted = CleanRows(x_clean, one_hot[columns])
+    else:
+        labels = _vector(clean, len(X))
+        held = np.flatnonzero(known(labels))
+        if not len(held):
+            raise ValueError("clean names no label at all: every entry is missing.")
+        columns = label_columns(labels, classes, "clean", rows=held)
+        trusted = CleanRows(X[held], one_hot[columns])
+    rows = np.setdiff1d(np.arange(len(X)), held)
+    roles = RowRoles(rows, held, trusted.mask[: len(held)], trusted)
+    if not selection_share:
+        return roles
+    parts = trusted.divide(selection_share, seed) if len(trusted) > 1 else ()
+    if not parts or not all(map(len, parts)):
+        raise ValueError(
+            f"selection_share is {selection_share!r}, but {len(trusted)} clean rows are too few to divide."
+        )
+    return replace(roles, clean=parts[0], selection=parts[1])
+
+
+def _vector(clean: Any, n: int) -> np.ndarray:
+    try:
+        labels = np.asarray(as_numpy(clean))
+    except ValueError:  # parts of different shapes
+        labels = np.zeros(())
+    if labels.shape == (n,):
+        return labels
+    size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
+    what = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
+    raise ValueError(
+        f"clean {what}, but there are {n} rows; give one entry per row (missing where unknown), or a pair "
+        "(X_clean, y_clean)."
+    )

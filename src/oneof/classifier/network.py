@@ -1,0 +1,110 @@
+"""Between what users pass as X and the logits: scaling, views, the network, and asking it in batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import validate_data
+from torch import nn
+
+from oneof.classifier.inputs import as_numpy
+from oneof.datasets.scaling import Scaling
+from oneof.nets import IMAGE_NETS, Net, as_net, build_net
+from oneof.nets.tabular import layer_sizes
+from oneof.training.predict import EVALUATION_BATCH, ROWS_IN_CACHE, in_batches
+from oneof.training.recipe import choose_device
+from oneof.views import ImageViews, RowItself, Views
+
+
+class NetworkPart:
+    """The part of `PartialLabelClassifier` that knows its inputs and its network."""
+
+    net: Any
+    hidden: Any
+    batch_norm: bool
+    scaling: str
+    augment: str
+    device: str
+    classes_: np.ndarray
+    net_: tuple[nn.Module, ...]
+    scaling_: Scaling | None
+    input_shape_: tuple[int, ...]
+
+    @property
+    def _takes_more_than_tables(self) -> bool:
+        return not isinstance(self.net, str) or self.net in IMAGE_NETS
+
+    def _inputs(self, X: Any, reset: bool) -> np.ndarray:
+        X = as_numpy(X)
+        # features are scaled in double precision: in single, a column of time stamps would lose its digits
+        table = getattr(X, "ndim", 2) == 2
+        dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
+        X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self._takes_more_than_tables)
+        shape = getattr(self, "input_shape_", None)
+        if not reset and shape is not None and X.shape[1:] != shape:
+            raise ValueError(f"X has rows of shape {X.shape[1:]}, but the model was fitted on {shape}.")
+        return X
+
+    def _fitted_scaling(self, X: np.ndarray) -> Scaling | None:
+        if X.ndim == 2:
+            return Scaling.fit(X, self.scaling)
+        images = X.ndim == 4 and X.dtype == np.uint8
+        return Scaling.fit(X, "pixels") if images else None
+
+    def _views(self) -> Views:
+        """What the network sees of a row in training."""
+        scaling = self.scaling_
+        if scaling is None or scaling.kind != "pixels":
+            return RowItself()
+        _, height, width = self.input_shape_
+        mean, std = (scaling.shift / 255).tolist(), (scaling.scale / 255).tolist()
+        if self.augment == "none":
+            return ImageViews(mean, std, policy="none", cutout=0, pad=0, flip=False)
+        return ImageViews(mean, std, cutout=min(height, width) // 2, pad=min(height, width) // 8)
+
+    def prepare(self, X: np.ndarray) -> np.ndarray:
+        """Checked inputs as the network takes them: tables scaled, images still bytes."""
+        if self.scaling_ is not None and self.scaling_.kind == "pixels":
+            return X
+        if self.scaling_ is None:
+            return np.ascontiguousarray(X, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            x = self.scaling_.apply(X)
+        if not np.isfinite(x).all():
+            i, k = np.argwhere(~np.isfinite(x))[0]
+            raise ValueError(
+                f"X[{i}, {k}] = {X[i, k]} is too large for float32, the precision of the network."
+            )
+        return x
+
+    def _make_net(self, x: np.ndarray) -> Net:
+        """A new net for scaled inputs."""
+        if isinstance(self.net, str):
+            inputs = x.shape[1] if x.ndim == 2 else tuple(x.shape[1:])
+            return build_net(self.net, inputs, len(self.classes_), **self.net_options())
+        example = self._views().plain(torch.from_numpy(x[:2]))
+        return as_net(self.net, example, n_classes=len(self.classes_))
+
+    def net_options(self) -> dict[str, Any]:
+        if self.net != "mlp":
+            return {}
+        return {"hidden": layer_sizes(self.hidden), "batch_norm": bool(self.batch_norm)}
+
+    def prepared_proba(self, x: np.ndarray) -> np.ndarray:
+        """Class probabilities of inputs that went through `prepare`."""
+        device = choose_device(self.device)
+        nets = [net.to(device) for net in self.net_]
+        dtype = next((p.dtype for p in nets[0].parameters()), torch.float32)
+
+        def probabilities(batch: torch.Tensor) -> torch.Tensor:
+            logits = torch.stack([net(batch.to(dtype)) for net in nets]).mean(dim=0)
+            return logits.double().softmax(dim=-1).cpu()
+
+        size = EVALUATION_BATCH if device.type == "cuda" else ROWS_IN_CACHE if x.ndim == 2 else 256
+        made = in_batches(probabilities, x, views=self._views(), modules=nets, device=device, size=size)
+        return made.numpy()
+
+    def _raw_probabilities(self, X: Any) -> np.ndarray:
+        return self.prepared_proba(self.prepare(self._inputs(X, reset=False)))

@@ -1,0 +1,61 @@
+"""From the settings of an estimator to a recipe for training."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oneof.training import Recipe
+from oneof.training.recipe import choose_device
+
+if TYPE_CHECKING:
+    from oneof.classifier.estimator import PartialLabelClassifier
+
+
+def checked_recipe(model: PartialLabelClassifier) -> Recipe:
+    """The recipe of a model's settings, or an error on what cannot be meant."""
+    for name, empty in (("epochs", False), ("batch_size", True), ("patience", True)):
+        value = getattr(model, name)
+        if not (empty and value is None) and not (isinstance(value, int | np.integer) and value >= 1):
+            more = " or None" if empty else ""
+            raise ValueError(f"{name} is {value!r}; give a whole number of at least 1{more}.")
+    for name in ("lr", "weight_decay", "clean_weight", "selection_share", "max_seconds"):
+        value = getattr(model, name)
+        if name == "max_seconds" and value is None:
+            continue
+        if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
+            raise ValueError(f"{name} is {value!r}; give a number of at least 0.")
+    if model.selection_share >= 1:
+        raise ValueError(
+            f"selection_share is {model.selection_share!r}; give a part of the clean rows, below 1."
+        )
+    if model.augment not in ("auto", "none"):
+        raise ValueError(f'augment is {model.augment!r}; give "auto" or "none".')
+    try:
+        choose_device(model.device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f'device is {model.device!r}; give "auto", "cpu" or "cuda".') from error
+    seed = model.random_state
+    if seed is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
+    elif isinstance(seed, np.random.RandomState):
+        seed = seed.randint(2**31 - 1)
+    elif not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise ValueError(f"random_state is {seed!r}; give a whole number of at least 0 or None.")
+    recipe = Recipe(
+        epochs=int(model.epochs),
+        batch_size=model.batch_size and int(model.batch_size),
+        optimiser=model.optimiser,  # type: ignore[arg-type]
+        lr=float(model.lr),
+        weight_decay=float(model.weight_decay),
+        schedule=model.schedule,  # type: ignore[arg-type]
+        patience=model.patience and int(model.patience),
+        clean_weight=float(model.clean_weight),
+        max_seconds=None if model.max_seconds is None else float(model.max_seconds),
+        seed=int(seed),
+        device=model.device,
+    )
+    recipe.check()
+    return recipe

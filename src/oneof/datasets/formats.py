@@ -1,0 +1,284 @@
+"""Readers of the official on-disk formats: idx (the MNISTs), CIFAR and TinyImageNet.
+
+Images come as uint8 arrays (n, channels, height, width), labels as int64 arrays (n,). Whatever is
+wrong with a file ends in a `DataError` of one line that names the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import pickle
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from oneof.tables.errors import DataError
+from oneof.tables.images import read_images
+
+_BLOCK = 1 << 20
+
+
+# ---- idx: MNIST, Fashion-MNIST, Kuzushiji-MNIST -----------------------------------------------
+
+
+@contextmanager
+def unzipped(path: Path) -> Iterator[IO[bytes]]:
+    """The content of a file, through gzip where it is packed."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        yield gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[misc]
+
+
+def read_idx(path: Path | str) -> np.ndarray:
+    """Read one idx file of unsigned bytes, plain or gzipped; images (n, h, w) and labels (n,) alike.
+
+    The file must hold exactly what its header announces: a cut or padded file is an error.
+    """
+    path = _there(path)
+    try:
+        with unzipped(path) as stream:
+            head = stream.read(4)
+            if len(head) < 4 or head[:3] != b"\0\0\x08" or not 1 <= head[3] <= 4:
+                raise DataError(
+                    f"{path}: not an idx file of unsigned bytes (it begins with {head.hex() or 'nothing'})."
+                )
+            dims = stream.read(4 * head[3])
+            if len(dims) < 4 * head[3]:
+                raise DataError(f"{path}: the idx header is cut off; fetch it again.")
+            shape = tuple(int(v) for v in np.frombuffer(dims, dtype=">u4"))
+            expected = math.prod(shape)
+            content = bytearray()
+            # block by block, so that a header that lies about the size cannot ask for all memory
+            while block := stream.read(min(_BLOCK, expected + 1 - len(content))):
+                content += block
+    except EOFError:
+        raise DataError(f"{path}: the gzip file is cut off; fetch it again.") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: the gzip file is damaged ({error}); fetch it again.") from None
+    if len(content) != expected:
+        found = f"only {len(content)}" if len(content) < expected else "more"
+        raise DataError(
+            f"{path}: the header announces {' x '.join(map(str, shape))} = {expected} bytes, "
+            f"the file holds {found}; fetch it again."
+        )
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+# ---- CIFAR-10 and CIFAR-100 -------------------------------------------------------------------
+
+_SHAPE = (3, 32, 32)
+_PIXELS = math.prod(_SHAPE)
+
+
+def read_cifar_binary(
+    files: Sequence[Path | str], *, n_classes: int, label_bytes: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read `.bin` files: per image the label byte(s), then 3,072 bytes of pixels, channel by channel.
+
+    Parameters
+    ----------
+    files : sequence of paths
+        Read in this order.
+    n_classes : int
+        10 or 100; a larger label is an error.
+    label_bytes : int, default=1
+        1 for CIFAR-10, 2 for CIFAR-100 (coarse, then fine; the last byte is the label returned).
+    """
+    width = label_bytes + _PIXELS
+    images, labels = [], []
+    for path in map(_there, files):
+        size = path.stat().st_size
+        if size == 0 or size % width:
+            raise DataError(
+                f"{path}: {size} bytes are no whole number of {width}-byte images; fetch it again."
+            )
+        records = np.fromfile(path, dtype=np.uint8).reshape(-1, width)
+        labels.append(_checked_labels(records[:, label_bytes - 1].astype(np.int64), n_classes, path))
+        images.append(records[:, label_bytes:].reshape(-1, *_SHAPE))
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def read_cifar_python(
+    files: Sequence[Path | str], *, n_classes: int, label_key: str = "labels"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read the batches of the python version (`data_batch_1`, `test_batch`, `train`, ...).
+
+    Parameters
+    ----------
+    files : sequence of paths
+        Read in this order.
+    n_classes : int
+        10 or 100; a larger label is an error.
+    label_key : str, default="labels"
+        "labels" for CIFAR-10, "fine_labels" for CIFAR-100.
+    """
+    images, labels = [], []
+    for path in map(Path, files):
+        batch = read_safe_pickle(path)
+        data, given = batch.get("data"), batch.get(label_key)
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (_PIXELS,):
+            raise DataError(f"{path}: 'data' is not a uint8 array of 3,072 columns; this is no CIFAR batch.")
+        if not isinstance(given, list) or len(given) != len(data) or not all(type(v) is int for v in given):
+            raise DataError(f"{path}: {label_key!r} is not a list of {len(data)} whole numbers.")
+        images.append(data.reshape(-1, *_SHAPE))
+        labels.append(_checked_labels(np.array(given, dtype=np.int64), n_classes, path))
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def read_safe_pickle(path: Path | str) -> dict[str, Any]:
+    """The dictionary of a CIFAR pickle: text, numbers, lists and plain arrays; nothing else is built.
+
+    A pickle can run any code when it is read; what asks for more than arrays is refused.
+    """
+    path = _there(path)
+    try:
+        with path.open("rb") as stream:
+            content = _PlainUnpickler(stream, encoding="bytes").load()
+    except _Refused as error:
+        raise DataError(
+            f"{path}: refused, the pickle asks for {error}; only plain arrays are read."
+        ) from None
+    except Exception as error:  # a damaged or hostile pickle can fail in any way
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path}: not a readable CIFAR pickle ({reason}); fetch it again.") from None
+    if not isinstance(content, dict):
+        raise DataError(
+            f"{path}: the pickle holds a {type(content).__name__}, not the dictionary of a CIFAR batch."
+        )
+    return {_text(key): value for key, value in content.items()}
+
+
+class _Refused(Exception):
+    """A pickle wants something that is not an array."""
+
+
+class _ArrayType:
+    """Stands for `numpy.ndarray` in a pickle: passed on, never called."""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds nothing but containers, text, numbers and numeric arrays.
+
+    The official files were written by Python 2, so arrays come as `_reconstruct(ndarray, (0,), "b")`
+    followed by their state, and names as bytes.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed: dict[tuple[str, str], Callable[..., Any] | _ArrayType] = {
+            ("numpy", "ndarray"): _ArrayType(),
+            ("numpy", "dtype"): lambda kind, *_: _numeric(kind),
+            ("numpy.core.multiarray", "_reconstruct"): lambda *_: np.empty(0, dtype=np.int8),
+            ("numpy._core.multiarray", "_reconstruct"): lambda *_: np.empty(0, dtype=np.int8),
+            ("_codecs", "encode"): lambda text, *_: text.encode("latin-1"),
+        }
+        if (module, name) not in allowed:
+            raise _Refused(f"{module}.{name}")
+        return allowed[module, name]
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise _Refused(f"an external object {pid!r}")
+
+
+def _numeric(kind: Any) -> np.dtype[Any]:
+    made = np.dtype(_text(kind))
+    if made.kind not in "biuf":
+        raise _Refused(f"an array of {made}")
+    return made
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _checked_labels(labels: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
+    wrong = np.flatnonzero((labels < 0) | (labels >= n_classes))
+    if len(wrong):
+        raise DataError(
+            f"{path}: image {wrong[0]} has label {labels[wrong[0]]}, not 0 to {n_classes - 1}; "
+            "fetch it again."
+        )
+    return labels
+
+
+# ---- TinyImageNet -----------------------------------------------------------------------------
+
+
+def read_tiny_imagenet(folder: Path | str, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Read the part "train" or "val" of `tiny-imagenet-200`; the official `test/` has no labels.
+
+    Classes are numbered in the order of `wnids.txt`. Training images come class after class and by
+    their number within a class, validation images by their number. Some files are greyscale JPEGs;
+    all are returned as RGB.
+    """
+    folder = Path(folder)
+    if part not in ("train", "val"):
+        raise DataError(f"part = {part!r}: TinyImageNet has the labelled parts 'train' and 'val'.")
+    column = {name: k for k, name in enumerate(_class_ids(folder))}
+    rows: list[tuple[Path, int]] = []
+    if part == "train":
+        for name, k in column.items():
+            inside = folder / "train" / name / "images"
+            found = sorted(inside.glob("*.JPEG"), key=_number) if inside.is_dir() else []
+            if not found:
+                raise DataError(f"{inside}: no training images of class {name}; unpack the archive again.")
+            rows += [(file, k) for file in found]
+    else:
+        notes = folder / "val" / "val_annotations.txt"
+        for i, line in enumerate(_lines(notes)):
+            name, *rest = line.split("\t")
+            if not rest or rest[0] not in column or Path(name).name != name:
+                raise DataError(
+                    f"{notes}: line {i + 1} is {line[:60]!r}; it must be an image name, a tab and a class id."
+                )
+            rows.append((folder / "val" / "images" / name, column[rest[0]]))
+        if not rows:
+            raise DataError(f"{notes}: no validation images are listed; unpack the archive again.")
+        rows.sort(key=lambda row: _number(row[0]))
+    return read_images([path for path, _ in rows]), np.array([k for _, k in rows], dtype=np.int64)
+
+
+def tiny_imagenet_classes(folder: Path | str) -> tuple[str, ...]:
+    """Readable names, `id first word`, unique; the id alone where `words.txt` says nothing."""
+    folder = Path(folder)
+    words: dict[str, str] = {}
+    if (folder / "words.txt").is_file():
+        for line in _lines(folder / "words.txt"):
+            key, _, text = line.partition("\t")
+            words[key] = text.split(",")[0].strip()
+    return tuple(f"{key} {words[key]}" if words.get(key) else key for key in _class_ids(folder))
+
+
+def _class_ids(folder: Path) -> list[str]:
+    ids = _lines(folder / "wnids.txt")
+    if not ids or len(set(ids)) != len(ids):
+        raise DataError(f"{folder / 'wnids.txt'}: it must list every class once.")
+    return ids
+
+
+def _number(path: Path) -> tuple[int, str]:
+    number = re.search(r"_(\d+)\.", path.name)
+    return (int(number.group(1)) if number else -1, path.name)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        raise DataError(f"{path}: no such file; this is not the folder of TinyImageNet.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not a text file; unpack the archive again.") from None
+    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+
+
+def _there(path: Path | str) -> Path:
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file.")
+    return path

@@ -1,0 +1,43 @@
+"""Two pictures of candidate sets, as PNG: their sizes, and which classes occur together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from oneof.candidates import Candidates
+from oneof.candidates.describe import co_occurrence
+from oneof.lab.plots import COLOURS, panels
+from oneof.tables.files import write_with
+
+
+def save_size_chart(candidates: Candidates, path: Path) -> Path:
+    """Bar chart of the set sizes."""
+    sizes, counts = np.unique(candidates.sizes, return_counts=True)
+    with panels(1, 3.6) as (figure, (axes,)):
+        axes.bar(sizes, counts / len(candidates), color=COLOURS[0])
+        axes.set(xlabel="candidates per row", ylabel="share of rows", title=candidates.describe())
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        write_with(path, lambda out: figure.savefig(out, format="png"))
+    return path
+
+
+def save_heat_map(candidates: Candidates, path: Path) -> Path:
+    """Heat map of P(column is a candidate | row is a candidate)."""
+    together = co_occurrence(candidates).astype(np.float64)
+    share = together / np.maximum(np.diag(together), 1)[:, None]
+    np.fill_diagonal(share, np.nan)  # always 1 and would hide the rest
+    k = candidates.n_classes
+    side = min(12.0, max(4.5, 0.32 * k))
+    with panels(1, side, 3 * side + 3) as (figure, (axes,)):
+        image = axes.imshow(share, vmin=0.0, vmax=max(1e-9, float(np.nanmax(share, initial=0.0))))
+        figure.colorbar(image, ax=axes, label="share of the row class's sets with the column class")
+        axes.grid(visible=False)
+        if k <= 40:
+            names = [str(name)[:20] for name in candidates.classes]
+            axes.set_xticks(range(k), names, rotation=90, fontsize=7)
+            axes.set_yticks(range(k), names, fontsize=7)
+        axes.set_title("candidates that occur together")
+        write_with(path, lambda out: figure.savefig(out, format="png"))
+    return path

@@ -1,0 +1,158 @@
+"""Images in files and folders, read with pillow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oneof.tables.errors import DataError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+
+
+def read_images(
+    files: Sequence[Path], *, size: tuple[int, int] | None = None, channels: int = 3, threads: int = 4
+) -> np.ndarray:
+    """Read images of one size into a uint8 array (n, channels, height, width).
+
+    Parameters
+    ----------
+    files : sequence of paths
+        Read in this order. Greyscale and palette images are converted, so they may stand among
+        colour ones.
+    size : (height, width), optional
+        Resize every image to this size. Without it all images must have the size of the first.
+    channels : 1 or 3, default=3
+        Greyscale or RGB.
+    threads : int, default=4
+        Images decoded at the same time.
+    """
+    if channels not in (1, 3):
+        raise DataError(f"channels = {channels!r}: images are read with 1 (greyscale) or 3 (RGB) channels.")
+    if not files:
+        raise DataError("no image files were given.")
+    pillow = _pillow()
+    mode = "RGB" if channels == 3 else "L"
+    first = _decode(pillow, files[0], mode, size)
+    images = np.empty((len(files), channels, *first.shape[:2]), dtype=np.uint8)
+
+    def put(i: int) -> None:
+        pixels = _decode(pillow, files[i], mode, size)
+        if pixels.shape != first.shape:
+            raise DataError(
+                f"{files[i]}: {pixels.shape[1]} x {pixels.shape[0]} pixels, but {files[0].name} has "
+                f"{first.shape[1]} x {first.shape[0]}; give a size to bring all images to."
+            )
+        images[i] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(put, range(len(files))):
+            pass
+    return images
+
+
+def read_image_folder(
+    folder: Path | str, *, size: tuple[int, int] | None = None, channels: int = 3
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Read a folder with one sub-folder of images per class.
+
+    Returns
+    -------
+    images : uint8 array (n, channels, height, width)
+        Class after class, by file name within a class.
+    labels : int64 array (n,)
+    classes : tuple of str
+        Names of the sub-folders, sorted.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder.")
+    subfolders = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not subfolders:
+        raise DataError(f"{folder}: no sub-folders; give a folder with one sub-folder of images per class.")
+    files: list[Path] = []
+    labels: list[int] = []
+    for k, sub in enumerate(subfolders):
+        try:
+            inside = find_images(sub)
+        except DataError:
+            raise DataError(
+                f"{sub}: no images of class {sub.name!r} ({', '.join(SUFFIXES)}); remove the folder."
+            ) from None
+        files += inside
+        labels += [k] * len(inside)
+    images = read_images(files, size=size, channels=channels)
+    return images, np.array(labels, dtype=np.int64), tuple(p.name for p in subfolders)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFolder:
+    """Files of a folder and its sub-folders as rows, and their pixels at one size; names are ids."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    images: np.ndarray
+    """uint8 (n, 3, height, width)."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Names relative to the folder, with `/` on every system."""
+        return names_inside(self.folder, self.files)
+
+
+def find_images(folder: Path | str) -> tuple[Path, ...]:
+    """The image files in a folder and its sub-folders, by name. Hidden ones are not looked at."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder.")
+    inside = [
+        p.relative_to(folder) for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file()
+    ]
+    names = sorted(name.as_posix() for name in inside if not any(part[0] == "." for part in name.parts))
+    if not names:
+        raise DataError(f"{folder}: there are no images in it ({', '.join(SUFFIXES)}).")
+    return tuple(folder / name for name in names)
+
+
+def read_folder(folder: Path | str, size: int, files: tuple[Path, ...] | None = None) -> ImageFolder:
+    """Read images (default: all) as colour pictures of `size` x `size` pixels.
+
+    They are stretched to that size: nothing is cut off.
+    """
+    if size < 1:
+        raise DataError(f"images cannot be {size} pixels wide; give a size of at least 1.")
+    files = find_images(folder) if files is None else files
+    return ImageFolder(Path(folder), files, read_images(files, size=(size, size), channels=3))
+
+
+def names_inside(folder: Path, files: tuple[Path, ...]) -> tuple[str, ...]:
+    return tuple(path.relative_to(folder).as_posix() for path in files)
+
+
+def _decode(pillow: Any, path: Path, mode: str, size: tuple[int, int] | None) -> np.ndarray:
+    try:
+        with pillow.open(path) as image:
+            converted = image.convert(mode)
+            if size is not None and converted.size != (size[1], size[0]):
+                converted = converted.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
+            return np.asarray(converted)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except Exception as error:  # pillow's decoders raise many kinds of error on damaged files
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path}: not a readable image ({reason}).") from None
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise DataError(
+            "reading image files needs pillow, which is not installed: pip install 'oneof[vision]'."
+        ) from None
+    return Image

@@ -1,0 +1,45 @@
+"""What goes into a training and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates import Candidates
+from oneof.methods.base import Method, State
+from oneof.training.clean import CleanRows
+from oneof.views import RowItself, Views
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on. The message says where it stood and what to try."""
+
+
+@dataclass
+class Trained:
+    """The result of a training."""
+
+    method: Method
+    state: State
+    history: list[dict[str, Any]]
+    """One row per epoch, as in `metrics.jsonl`."""
+    pseudo_labels: np.ndarray
+    """(n, c): the disambiguated training set, at the last epoch."""
+    best_epoch: int
+    """Epoch whose weights are kept."""
+    seconds: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Given:
+    """The rows of a training, as the caller has them; see `train`."""
+
+    x: Any
+    candidates: Candidates
+    clean: CleanRows | None = None
+    selection: CleanRows | None = None
+    test: tuple[Any, Any] | None = None
+    views: Views = field(default_factory=RowItself)

@@ -1,0 +1,330 @@
+"""One training in progress: everything that changes, one step, one epoch, and how to continue it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import oneof
+from oneof.methods import parallel
+from oneof.methods.base import Batch, Method, Restart, StepInfo, Task
+from oneof.methods.losses import set_loss
+from oneof.nets import Net, as_net, evaluation_mode
+from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
+from oneof.training.capture import CapturedStep
+from oneof.training.checkpoint import generator_states, restore_generators
+from oneof.training.clean import CleanSource, on_device
+from oneof.training.distributed import make_shards, meet, synchronised
+from oneof.training.given import Given, Trained, TrainingError
+from oneof.training.predict import EVALUATION_BATCH, in_batches
+from oneof.training.recipe import Recipe, choose_speed
+from oneof.training.schedule import MainOptimiser
+from oneof.training.sources import as_input, make_rows
+from oneof.training.stopping import EarlyStopping
+
+OTHER_PROCESS = 100_003
+"""Between the seeds of two processes."""
+
+
+class OngoingTraining:
+    """One training. Whatever it holds that changes is in `state_dict`.
+
+    `selection` and `test` are inputs and masks (labels) on the device, None where there are none.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        net: nn.Module | Callable[[], nn.Module],
+        given: Given,
+        recipe: Recipe,
+        device: torch.device,
+    ) -> None:
+        self.method, self.given, self.recipe, self.device = method, given, recipe, device
+        n, views = len(given.candidates), given.views
+        self.shards = make_shards(n, recipe.shards, method)
+        net = _made(net).to(device)
+        self.net_text = str(net)
+        self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
+        self.rows = make_rows(given.x, device, self.dtype, recipe.workers, self.shards.own)
+        if len(self.rows) != n:
+            raise ValueError(f"there are {len(self.rows)} inputs but {n} candidate sets")
+        self.batch_size = recipe.rows_per_step(n, self.shards.count)
+        self._put_on_device()
+
+        # orders are drawn on the CPU, so that they are the same on every device
+        self.order = torch.Generator().manual_seed(recipe.seed)
+        self.clean = CleanSource(given.clean, self.shards, views, device, self.dtype, recipe.seed + 2)
+        generator = torch.Generator(device).manual_seed(recipe.seed + 1)
+        self.step = StepInfo(-1, 0, recipe.epochs, self.shards.steps(self.batch_size), recipe.lr, generator)
+        example = views.plain(next(self.rows.batches(self._own_rows()[:2], 2))[1])
+        alone = parallel.world_size() == 1  # processes talk to one another in the middle of a step
+        self.speed = choose_speed(recipe, device, example, method.capturable and alone)
+        self.task = self._task(self._fast(net), example)
+        self.state = method.setup(self.task).to(device)
+        if self.speed.captured and not method.captures(self.state):
+            self.speed = replace(self.speed, captured=False)
+        parallel.from_first_(self.state.state_dict().values())  # a net that was given may differ
+        self._draw_apart()
+        if self.speed.compiled:
+            compile_features(self.state, self.batch_size)
+        self._start_optimiser()
+        self.loss_sum = torch.zeros((), device=device, dtype=self.dtype)
+        self.stopping = EarlyStopping(recipe.patience)
+        self.best: dict[str, Tensor] | None = None
+        self.history: list[dict[str, Any]] = []
+        self.state.train()
+
+    def _put_on_device(self) -> None:
+        given, device = self.given, self.device
+        self.candidates = torch.as_tensor(given.candidates.mask.copy()).to(device)
+        truth = given.candidates.truth
+        self.truth = None if truth is None else torch.as_tensor(truth.copy()).to(device)
+        judged = given.selection if given.selection is not None else given.clean
+        self.selection = on_device(judged, device, self.dtype) if judged is not None and len(judged) else None
+        self.test: tuple[Tensor, Any] | None = None
+        if given.test is not None:
+            self.test = as_input(given.test[0], self.dtype).to(device), given.test[1]
+
+    def _fast(self, net: Net) -> Net:
+        """The net as the recipe's speed wants it."""
+        if self.recipe.sync_batch_norm:
+            net = synchronised(net, self.device)
+        if self.speed.wraps_features:
+            net = with_fast_features(net, self.speed.precision, self.speed.channels_last)
+        return net
+
+    def _task(self, net: Net, example: Tensor) -> Task:
+        return Task(
+            net=net,
+            candidates=self.candidates,
+            example=example,
+            device=self.device,
+            dtype=self.dtype,
+            epochs=self.recipe.epochs,
+            batch_size=self.batch_size,
+            steps_per_epoch=self.step.steps_per_epoch,
+            lr=self.recipe.lr,
+            has_clean=self.clean.n_rows > 0,
+            truth=self.truth,
+            row_pass=self.each_row,
+        )
+
+    def _start_optimiser(self) -> None:
+        """A new main optimiser, and a new recording where steps are recorded."""
+        groups = self.method.param_groups(self.state)
+        self.main = MainOptimiser(self.recipe, groups, self.state, self.step, self.speed.captured)
+        self.captured = CapturedStep(self._step, [self.step.generator]) if self.speed.captured else None
+
+    # ---- one epoch ----------------------------------------------------------------------------
+
+    def run_epoch(self) -> dict[str, Any]:
+        """Train on every row once (a random remainder smaller than a batch is left out) and evaluate."""
+        for _ in self.steps():
+            pass
+        return self.close_epoch()
+
+    def steps(self) -> Iterator[None]:
+        """The steps of an epoch, one at a time."""
+        step, recipe = self.step, self.recipe
+        order = self.shards.order(self.order, self.batch_size)
+        wanted = self.method.clean_rows(self.batch_size)
+        meta_rows = self.clean.draws(wanted)
+        loss_rows = self.clean.draws(recipe.clean_batch if recipe.clean_weight else 0)
+        self.loss_sum.zero_()
+        for index, x in self.rows.batches(order, self.batch_size // parallel.world_size()):
+            self.main.set_lr(step.step / max(1, recipe.epochs * step.steps_per_epoch))
+            inputs = (index, x, next(meta_rows), self.clean.lots(wanted, step.step), next(loss_rows))
+            if self.captured is None:
+                self._step(*inputs)
+            else:
+                self.captured(self.method.stage(self.state, step), *inputs)
+            step.step += 1
+            yield
+
+    def _step(self, index: Tensor, x: Tensor, meta_rows: Tensor, lots: Tensor, loss_rows: Tensor) -> None:
+        """One step on the rows `index` with inputs x. It never waits for the GPU."""
+        method, state, step = self.method, self.state, self.step
+        clean = self.clean.batch(meta_rows, lots)
+        views = self.given.views.train(x, method.views, step.generator)
+        batch = Batch(index, views, self.candidates.index_select(0, index), method.views, clean)
+        loss = method.loss(state, batch, step).mean()
+        # equal information: the same clean rows, for any method, in the real step only
+        trusted = self.clean.strong_batch(loss_rows, step.generator)
+        if trusted is not None:
+            clean_loss = set_loss(method.logits(state, trusted.x), trusted.mask).mean()
+            loss = loss + self.recipe.clean_weight * clean_loss
+        self.main.optimiser.zero_grad()
+        loss.backward()
+        parallel.average_gradients_(self.main.parameters)
+        self.main.optimiser.step()
+        method.after_step(state, batch, step)
+        self.loss_sum += loss.detach()
+
+    def close_epoch(self) -> dict[str, Any]:
+        """Evaluate and log after the last step of an epoch."""
+        meet(self.state)
+        parallel.average_([self.loss_sum])
+        row = self._log(float(self.loss_sum) / self.step.steps_per_epoch)
+        self.end_epoch()
+        self.step.epoch += 1
+        return row
+
+    def end_epoch(self) -> None:
+        if isinstance(self.method.end_epoch(self.state, self.task, self.step), Restart):
+            self._start_optimiser()
+
+    def _log(self, loss: float) -> dict[str, Any]:
+        epoch = self.step.epoch
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss of {self.method.info.name} is {loss} in epoch {epoch + 1}, "
+                f"at learning rate {float(self.step.lr):g}.\n"
+                "  Lower the learning rate, or scale the inputs."
+            )
+        row: dict[str, Any] = {"epoch": epoch, "loss": loss, "lr": float(self.step.lr)}
+        row |= {name: float(value) for name, value in self.method.report(self.state, self.truth).items()}
+        if self.selection is not None:
+            x, mask = self.selection
+            hits = mask.gather(1, self.predict(x).argmax(dim=1, keepdim=True))  # of sets: the covering rate
+            row["selection"] = parallel.agreed(float(hits.float().mean()))
+            if self.stopping.improved(row["selection"], epoch) and self.recipe.keeps_best:
+                self.best = {name: value.clone() for name, value in self._predictor_state().items()}
+        if self.test is not None:
+            row["test"] = float(
+                np.mean(self.predict(self.test[0]).argmax(dim=1).cpu().numpy() == self.test[1])
+            )
+        self.history.append(row)
+        return row
+
+    @property
+    def finished(self) -> bool:
+        epoch = self.step.epoch
+        return epoch >= self.recipe.epochs or (
+            self.selection is not None and self.stopping.exhausted(epoch - 1) and epoch > 0
+        )
+
+    # ---- evaluation ---------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def each_row(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """`function` of every training row, in their order, without augmentation."""
+        with evaluation_mode(self.state):
+            batches = self.rows.batches(self._own_rows(), EVALUATION_BATCH)
+            return self.shards.whole(torch.cat([function(self.given.views.plain(x)) for _, x in batches]))
+
+    def _own_rows(self) -> Tensor:
+        return torch.arange(len(self.rows))[self.shards.own]
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits of rows that are on the device, as they are stored."""
+        return in_batches(
+            lambda part: self.method.logits(self.state, part),
+            x,
+            views=self.given.views,
+            modules=[self.state],
+            device=self.device,
+        )
+
+    def _predictor_state(self) -> dict[str, Tensor]:
+        nets = self.method.predictors(self.state)
+        return {
+            f"{i}.{name}": value for i, net in enumerate(nets) for name, value in net.state_dict().items()
+        }
+
+    # ---- the whole training -------------------------------------------------------------------
+
+    def result(self, seconds: float) -> Trained:
+        pseudo_labels = self.method.pseudo_labels(self.state, self.task).cpu().numpy().copy()
+        best_epoch = self.step.epoch - 1
+        if self.best is not None:
+            best_epoch = self.stopping.best_epoch
+            for i, net in enumerate(self.method.predictors(self.state)):
+                prefix = f"{i}."
+                net.load_state_dict(
+                    {k.removeprefix(prefix): v for k, v in self.best.items() if k.startswith(prefix)}
+                )
+        self.state.eval()
+        without_fast_features(self.state)
+        clean = self.given.clean
+        facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
+        return Trained(self.method, self.state, self.history, pseudo_labels, best_epoch, seconds, facts)
+
+    def config(self) -> dict[str, Any]:
+        """What makes this training the one it is; a run folder refuses to continue with another one."""
+        recipe, given = asdict(self.recipe), self.given
+        # where, how safely and how fast, not what
+        for name in ("device", "workers", "checkpoint_every", "speed", "max_seconds"):
+            recipe.pop(name)
+        divided = {"shards": self.shards.count, "sync_batch_norm": recipe.pop("sync_batch_norm")}
+        recipe.pop("shards")  # the same training, whether by one process or by many
+        if self.shards.count > 1:
+            recipe |= divided
+        recipe["precision"] = str(self.speed.precision or self.dtype).removeprefix("torch.")
+        describe = getattr(given.views, "describe", None)
+        views = {} if describe is None else {"views": describe()}
+        return views | {
+            "method": {"name": self.method.info.name, **self.method.params()},
+            "recipe": recipe,
+            "net": self.net_text,
+            "inputs": self.rows.digest(),
+            "candidates": {"rows": len(given.candidates), "hash": given.candidates.hash},
+            "clean": None if given.clean is None else [len(given.clean), given.clean.source],
+            "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, for the first process to write; all processes must ask for it together."""
+        generators = generator_states(self.device, **self._generators())
+        by_process = {name: parallel.from_all(value) for name, value in generators.items()}
+        return {
+            "epoch": self.step.epoch,
+            "step": self.step.step,
+            "state": self.state.state_dict(),
+            "optimiser": self.main.optimiser.state_dict(),
+            "own_optimisers": {name: o.state_dict() for name, o in self.state.optimisers.items()},
+            "stopping": self.stopping.state_dict(),
+            "best": self.best,
+            "history": self.history,
+            "generators": generators,
+            "other_processes": [
+                {name: states[i] for name, states in by_process.items()}
+                for i in range(1, parallel.world_size())
+            ],
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        self.step.epoch, self.step.step = saved["epoch"], saved["step"]
+        self.state.load_state_dict(saved["state"])
+        self._start_optimiser()  # groups may depend on the state just loaded
+        self.main.load_state_dict(saved["optimiser"], saved["own_optimisers"])
+        self.stopping.load_state_dict(saved["stopping"])
+        self.best = saved["best"] and {name: value.to(self.device) for name, value in saved["best"].items()}
+        self.history = saved["history"]
+        restore_generators(saved["generators"], self.device, **self._generators())
+        others = saved.get("other_processes", [])
+        if 0 < parallel.rank() <= len(others):
+            restore_generators(others[parallel.rank() - 1], self.device, **self._generators())
+        else:
+            self._draw_apart()  # one process began what several continue
+
+    def _draw_apart(self) -> None:
+        """From here on each process augments and drops out in its own way; the first as if it were alone."""
+        if parallel.rank():
+            torch.manual_seed(self.recipe.seed + OTHER_PROCESS * parallel.rank())
+            self.step.generator.manual_seed(self.recipe.seed + 1 + OTHER_PROCESS * parallel.rank())
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        return {"order": self.order, "clean": self.clean.generator, "step": self.step.generator}
+
+
+def _made(net: nn.Module | Callable[[], nn.Module]) -> Net:
+    """The net to train: made now if a function was given, and seen as features and head."""
+    net = net if isinstance(net, nn.Module) else net()
+    return net if isinstance(net, Net) else as_net(net)

@@ -1,0 +1,41 @@
+"""What a trained network says about rows: the one batched pass in evaluation mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from oneof.nets import evaluation_mode
+from oneof.views import Views
+
+EVALUATION_BATCH = 4096
+ROWS_IN_CACHE = 1024
+"""Rows of a table per pass on a CPU: more of them leave its cache and take longer."""
+
+
+@torch.no_grad()
+def in_batches(
+    function: Callable[[Tensor], Tensor],
+    x: Any,
+    *,
+    views: Views,
+    modules: Iterable[nn.Module],
+    device: torch.device | str,
+    size: int = EVALUATION_BATCH,
+) -> Tensor:
+    """What `function` gives for rows as they are stored: in batches, through their plain view, on the device.
+
+    Parameters
+    ----------
+    function : function of a batch
+        Such as the logits of a method's state; what it gives for the batches is joined.
+    x : array or tensor (n, ...)
+        Scaled rows, or images as bytes. They may be on another device.
+    modules : modules
+        Those `function` asks: they are in evaluation mode meanwhile.
+    """
+    with evaluation_mode(*modules):
+        return torch.cat([function(views.plain(part.to(device))) for part in torch.as_tensor(x).split(size)])

@@ -1,0 +1,390 @@
+"""RPLG+: whole steps and trainings against the slow twin, its parts against loops, and a planted problem."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oneof.candidates import Candidates
+from oneof.methods.base import Batch, CleanBatch, StepInfo, Task
+from oneof.methods.rplg import RplgNmPrior, RplgPlus
+from oneof.methods.rplg.plus import Holders, misled
+from oneof.nets import Net, build_net
+from oneof.training import CleanRows, Recipe, train
+from tests.methods.harness import MethodTester, NoisyViews, blobs, fit, random_candidates
+from tests.methods.rplg_plus_by_hand import RplgPlusByHand
+from tests.methods.test_rplg import planted
+from tests.methods.test_rplg_step import (
+    CLOSE,
+    OPTIONS,
+    SETS,
+    C,
+    D,
+    N,
+    assert_same_state,
+    features_of,
+    random_net,
+)
+
+
+class TestRplgPlus(MethodTester):
+    method = RplgPlus()
+
+
+class TestRplgPlusHidden(MethodTester):
+    method = RplgPlus(meta_hidden=8, clean_batch=8, alpha=0.3)
+
+
+class WithoutClean(RplgPlus):
+    """As if no clean rows were given."""
+
+    def clean_rows(self, batch_size):
+        return 0
+
+    def setup(self, task):
+        task.has_clean = False
+        return super().setup(task)
+
+
+class TestRplgPlusWithoutCleanRows(MethodTester):
+    method = WithoutClean()
+
+
+# ---- steps ------------------------------------------------------------------------------------
+
+
+def by_hand(state, base_lr):
+    """The twin of a state that has not made a step."""
+    sets = np.asarray(state.rows["mu"]) > 0  # uniform at first
+    head, meta = state.net.head, getattr(state, "meta", None)
+    gamma = None if meta is None else [a.detach().numpy() for a in meta.parameters()]
+    return RplgPlusByHand(
+        sets, head.weight.detach().numpy(), head.bias.detach().numpy(), gamma, base_lr, **OPTIONS
+    )
+
+
+def assert_same(state, twin):
+    if not hasattr(state, "meta"):
+        state = copy.copy(state)
+        state.__dict__["meta"] = torch.nn.Module()  # no arrays, as the twin has none
+    assert_same_state(state, twin)
+
+
+class Steps:
+    """The library and its twin side by side, one step after the other on the same rows."""
+
+    def __init__(self, kind="linear", seed=0, lr=0.8, has_clean=True, **options):
+        rng = self.rng = np.random.default_rng(seed)
+        torch.manual_seed(seed)
+        self.base_lr, self.number = lr, 0
+        self.x = rng.standard_normal((N, D)) + SETS @ rng.standard_normal((C, D))
+        self.clean_x, self.labels = rng.standard_normal((7, D)), rng.integers(C, size=7)
+        self.method = RplgPlus(**OPTIONS, **options)
+        net = random_net(kind, rng)
+        task = Task(net, torch.tensor(SETS), torch.tensor(self.x[:2]), torch.device("cpu"), torch.float64,
+                    epochs=5, batch_size=N, steps_per_epoch=1, lr=lr, has_clean=has_clean)  # fmt: skip
+        self.state = self.method.setup(task)
+        self.state.train()
+        if has_clean:
+            with torch.no_grad():  # as if it had learned already
+                for parameter in self.state.meta.parameters():
+                    parameter.copy_(torch.tensor(rng.standard_normal(parameter.shape)))
+        self.twin = by_hand(self.state, lr)
+        self.optimiser = torch.optim.SGD(net.parameters(), lr=lr)
+
+    def step(self, rows=range(N), noise=(0.0,), clean=range(7), lr=None):
+        lr = self.base_lr if lr is None else lr
+        index, state = np.array(rows), self.state
+        views = [self.x[index] + size * self.rng.standard_normal((len(index), D)) for size in noise]
+        # the twin first, with features of a net that is thrown away: they move running statistics
+        net = copy.deepcopy(state.net)
+        features = [features_of(net, views[0])]
+        z_clean = labels = draws = given = None
+        if clean is not None:
+            x_clean, labels, draws = self.clean_x[clean], self.labels[clean], self.rng.random(len(clean))
+            z_clean = features_of(net.eval(), x_clean)
+            mask = torch.tensor(np.eye(C, dtype=bool)[labels])
+            given = CleanBatch(torch.tensor(x_clean), mask, torch.tensor(draws))
+        net.train()
+        features += [features_of(net, view) for view in views[1:]]
+        head = state.net.head
+        self.twin.weight = head.weight.detach().numpy().copy()
+        self.twin.bias = head.bias.detach().numpy().copy()
+        expected = self.twin.step(index, features, z_clean, labels, draws, lr)
+
+        batch = Batch(
+            torch.tensor(index), tuple(map(torch.tensor, views)), torch.tensor(SETS[index]), clean=given
+        )
+        self.optimiser.param_groups[0]["lr"] = lr
+        self.optimiser.zero_grad()
+        info = StepInfo(self.number, self.number, 5, 1, lr, torch.Generator())
+        loss = self.method.loss(state, batch, info).mean()
+        loss.backward()
+        self.optimiser.step()
+        self.number += 1
+        found = (loss.item(), head.weight.grad.numpy(), head.bias.grad.numpy())
+        for a, b in zip(found, expected):
+            np.testing.assert_allclose(a, b, **CLOSE)
+        for name, value in net.named_buffers():  # running statistics: those of the training passes alone
+            torch.testing.assert_close(dict(state.net.named_buffers())[name], value, msg=name)
+        assert_same(state, self.twin)
+
+
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_the_twins_gradient_is_the_slope_of_its_loss(hidden):
+    twin = Steps(meta_hidden=hidden).twin
+    rng = np.random.default_rng(4)
+    clean, labels = rng.standard_normal((6, D)), rng.integers(C, size=6)
+    sets = [twin.borrowed(y, d) for y, d in zip(labels, rng.random(6))]
+    h = 1e-6
+    for array, slope in zip(twin.gamma, twin.gradient_of_g(clean, labels, sets)):
+        for place in np.ndindex(array.shape):
+            middle = array[place]
+            array[place] = middle + h
+            above = twin.loss_of_g(clean, labels, sets)
+            array[place] = middle - h
+            below = twin.loss_of_g(clean, labels, sets)
+            array[place] = middle
+            np.testing.assert_allclose(slope[place], (above - below) / (2 * h), atol=1e-7)
+
+
+@pytest.mark.parametrize("hidden", [0, 5])
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+@pytest.mark.parametrize("noise", [(0.0,), (0.0, 0.3), (0.5, 0.0, 0.2)], ids=["one view", "two", "three"])
+def test_steps_in_a_row_are_those_of_the_twin(kind, hidden, noise):
+    steps = Steps(kind, meta_hidden=hidden)
+    for _ in range(4):
+        steps.step(noise=noise)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_without_clean_rows_g_is_zero(kind):
+    steps = Steps(kind, has_clean=False)
+    assert not hasattr(steps.state, "meta")
+    for rows in ([0, 3, 5, 7], range(N), range(N)):
+        steps.step(rows=rows, clean=None, noise=(0.0, 0.2))
+
+
+def test_rows_that_come_for_the_first_time_and_others_in_one_step():
+    steps = Steps()
+    for rows in ([0, 3, 5, 7], [7, 1, 2, 8, 5], [9, 4, 6, 0], range(N)):
+        steps.step(rows=rows)
+        steps.state.notes["all_visited"] = bool(steps.state.rows["visited"].all())
+    steps.step()
+
+
+def test_g_slows_down_as_the_classifier_does():
+    steps = Steps()
+    for lr in (0.8, 0.4, 0.1, 0.0):
+        steps.step(lr=lr)
+
+
+def test_clean_rows_may_be_one_few_or_repeated():
+    steps = Steps()
+    for clean in ([2], [0, 1, 1, 5], range(7), [6, 6]):
+        steps.step(clean=np.array(clean))
+
+
+def test_a_singleton_is_a_labelled_row():
+    steps = Steps()
+    for _ in range(3):
+        steps.step()
+        for name in ("mu", "v", "q", "w"):
+            np.testing.assert_allclose(steps.state.rows[name][:3], SETS[:3], atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*have all 4 classes as candidates")
+@pytest.mark.parametrize("hidden", [0, 5])
+@pytest.mark.parametrize("clean_batch", [64, 3])
+@pytest.mark.parametrize("views", [None, NoisyViews()], ids=["rows themselves", "two views"])
+def test_a_training_is_that_of_the_twin(monkeypatch, hidden, clean_batch, views):
+    """Mini-batches, drawn clean rows and a falling learning rate: the loop's choices, the twin's numbers."""
+    rng = np.random.default_rng(3)
+    x, clean_x = rng.standard_normal((N, D)), rng.standard_normal((7, D))
+    clean = CleanRows(clean_x, np.eye(C, dtype=bool)[rng.integers(C, size=7)])
+    twins, losses, drawn = [], [], []
+    of_the_library = RplgPlus.loss
+
+    def both(self, state, batch, step):
+        if not twins:
+            twins.append(by_hand(state, 0.6))
+        labels = batch.clean.mask.numpy().argmax(axis=1)
+        views = [view.numpy() for view in batch.views]
+        draws = batch.clean.draw.numpy()
+        drawn.append(draws)
+        losses.append(
+            twins[0].step(batch.index.numpy(), views, batch.clean.x.numpy(), labels, draws, step.lr)[0]
+        )
+        return of_the_library(self, state, batch, step)
+
+    monkeypatch.setattr(RplgPlus, "loss", both)
+    trained = train(
+        RplgPlus(**OPTIONS, meta_hidden=hidden, clean_batch=clean_batch),
+        lambda: build_net("linear", D, C).double(),
+        x,
+        Candidates.from_mask(SETS),
+        recipe=Recipe(
+            epochs=3, batch_size=4, optimiser="sgd", momentum=0.0, lr=0.6, schedule="cosine", device="cpu"
+        ),
+        clean=clean,
+        views=views,
+    )
+    assert_same(trained.state, twins[0])
+    by_epoch = np.array(losses).reshape(3, 2).mean(axis=1)
+    np.testing.assert_allclose([row["loss"] for row in trained.history], by_epoch, **CLOSE)
+    assert {len(d) for d in drawn} == {min(clean_batch, 7)}
+    assert len(np.unique(np.concatenate(drawn))) == sum(map(len, drawn))  # new numbers in every step
+
+
+# ---- P2 ---------------------------------------------------------------------------------------
+
+
+@st.composite
+def borrowed_sets(draw):
+    """Scores, true labels, and sets with the label in it; some are the label alone."""
+    n, c = draw(st.integers(1, 6)), draw(st.integers(2, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    truth = rng.integers(c, size=n)
+    sets = (rng.random((n, c)) < draw(st.sampled_from([0.0, 0.4, 1.0]))) | np.eye(c, dtype=bool)[truth]
+    return rng.standard_normal((n, c)) * draw(st.sampled_from([0.1, 1.0, 10.0])), truth, sets
+
+
+@settings(max_examples=80)
+@given(borrowed_sets())
+def test_what_g_minimises_is_that_of_a_loop(problem):
+    g, truth, sets = problem
+    losses = []
+    for scores, y, s in zip(g, truth, sets):
+        e = np.exp(scores) * s
+        right = sum(e[k] for k in range(len(e)) if k != y) / e.sum()  # 1 − omega_y
+        losses.append(-np.log(right / (s.sum() - 1)) if s.sum() > 1 else 0.0)
+    scores = torch.tensor(g, requires_grad=True)
+    loss = misled(scores, torch.tensor(truth), torch.tensor(sets))
+    assert loss.item() == pytest.approx(np.mean(losses), rel=1e-6, abs=1e-6)
+    (slope,) = torch.autograd.grad(loss, scores)
+    assert (slope[torch.tensor(~sets)] == 0).all()
+    assert (slope[torch.tensor(sets.sum(axis=1) == 1)] == 0).all()
+    assert torch.autograd.gradcheck(
+        lambda s: misled(s, torch.tensor(truth), torch.tensor(sets)), scores, atol=1e-4, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
+def test_extreme_scores_give_finite_losses_and_slopes(size):
+    sets = torch.tensor([[1, 1, 0], [1, 1, 1], [0, 1, 1], [0, 0, 1], [1, 1, 1]]).bool()
+    truth = torch.tensor([0, 0, 1, 2, 2])
+    for sign in (1, -1):
+        g = (sign * size * torch.eye(3)[truth]).requires_grad_()
+        loss = misled(g, truth, sets)
+        (slope,) = torch.autograd.grad(loss, g)
+        assert torch.isfinite(loss)
+        assert torch.isfinite(slope).all()
+
+
+def test_at_equal_scores_the_loss_is_the_logarithm_of_the_size():
+    """omega is uniform: 1 − omega_y is (|S| − 1) / |S|."""
+    sets = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]).bool()
+    for size, row in zip((2, 3, 4), sets):
+        loss = misled(torch.zeros(1, 4), torch.tensor([0]), row[None])
+        assert float(loss) == pytest.approx(np.log(size))
+
+
+# ---- borrowed sets ----------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 0.8]))
+def test_borrowed_sets_are_those_of_a_loop(seed, rate):
+    rng = np.random.default_rng(seed)
+    c = 4
+    mask = (rng.random((6, c)) < rate) | np.eye(c, dtype=bool)[rng.integers(c, size=6)]
+    holders = Holders(torch.tensor(mask))
+    truth, draws = rng.integers(c, size=20), rng.random(20)
+    draws[:2] = 0.0, np.nextafter(1.0, 0.0)
+    found = holders.sets(torch.tensor(truth), torch.tensor(draws)).numpy()
+    assert found.dtype == bool
+    for y, draw, got in zip(truth, draws, found):
+        rows = [row for row in mask if row[y] and row.sum() > 1]  # a singleton lends nothing
+        expected = rows[int(draw * len(rows))] if rows else np.eye(c, dtype=bool)[y]
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_every_holder_of_a_label_is_as_likely():
+    mask = torch.tensor([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1]]).bool()
+    draws = torch.rand(30_000, generator=torch.Generator().manual_seed(0))
+    sets = Holders(mask).sets(torch.zeros(30_000, dtype=torch.long), draws)
+    for row, share in ((0, 1 / 3), (1, 1 / 3), (2, 0), (3, 0), (4, 1 / 3)):
+        assert float((sets == mask[row]).all(dim=1).float().mean()) == pytest.approx(share, abs=0.015)
+
+
+def test_only_singletons_teach_g_nothing():
+    mask = np.eye(4, dtype=bool)[blobs()[1]]
+    trained = fit(RplgPlus(), candidates=Candidates.from_mask(mask))
+    assert all(not parameter.any() for parameter in trained.state.meta.parameters())
+
+
+def test_a_label_in_no_set_is_left_out():
+    """Clean rows of a label that no training row has among several: g does not move by them."""
+    y = blobs()[1]
+    mask = np.eye(4, dtype=bool)[y]
+    mask[y == 0, 1] = mask[y == 1, 0] = True  # 2 and 3 are singletons
+    x_clean, y_clean = blobs(40, seed=5)
+    alone = y_clean >= 2
+    clean = CleanRows(x_clean[alone], np.eye(4, dtype=bool)[y_clean[alone]])
+    trained = fit(RplgPlus(), candidates=Candidates.from_mask(mask), clean=clean)
+    assert all(not parameter.any() for parameter in trained.state.meta.parameters())
+    trained = fit(RplgPlus(), candidates=Candidates.from_mask(mask))
+    assert any(parameter.any() for parameter in trained.state.meta.parameters())
+
+
+def test_clean_rows_that_are_sets_teach_g_nothing():
+    """Held-out candidate sets name no label, least of all their first."""
+    x_clean, y_clean = blobs(40, seed=5)
+    mask = random_candidates(y_clean, rate=0.8, special=False).mask.copy()
+    mask[mask.sum(axis=1) == 1] = True
+    trained = fit(RplgPlus(), clean=CleanRows(x_clean, mask, "held-out sets"))
+    assert all(not parameter.any() for parameter in trained.state.meta.parameters())
+
+
+# ---- against other methods, and where g must learn --------------------------------------------
+
+
+def test_constant_g_is_the_method_without_clean_rows():
+    frozen = fit(RplgPlus(meta_lr=0.0), dtype=torch.float64)
+    without = fit(RplgPlus(), clean=None, dtype=torch.float64)
+    assert [row["loss"] for row in frozen.history] == [row["loss"] for row in without.history]
+    np.testing.assert_array_equal(frozen.pseudo_labels, without.pseudo_labels)
+
+
+def test_without_clean_rows_only_the_branches_target_differs_from_rplg_nm_prior():
+    plus, prior = (
+        fit(m, clean=None, recipe={"epochs": 1, "batch_size": 120}) for m in (RplgPlus(), RplgNmPrior())
+    )
+    assert plus.history[0]["loss"] == prior.history[0]["loss"]  # at first both are uniform
+    plus, prior = (fit(m, clean=None) for m in (RplgPlus(), RplgNmPrior()))
+    assert plus.history[-1]["loss"] != prior.history[-1]["loss"]
+
+
+def test_g_learns_which_branch_is_misled():
+    x, y, mask = planted(600, 0)
+    x_clean, y_clean, _ = planted(90, 1)
+    x_test, y_test, _ = planted(600, 2)
+    clean = CleanRows(x_clean, np.eye(3, dtype=bool)[y_clean])
+    recipe = Recipe(epochs=30, batch_size=50, optimiser="sgd", lr=0.1, schedule="constant", device="cpu")
+    accuracy = {}
+    for name, rows in {"with": clean, "without": None}.items():
+        trained = train(
+            RplgPlus(alpha=0.3, meta_lr=1e-2), lambda: Net(torch.nn.Identity(), torch.nn.Linear(3, 3)), x,
+            Candidates.from_mask(mask, truth=y), recipe=recipe, clean=rows, test=(x_test, y_test),
+        )  # fmt: skip
+        accuracy[name] = trained.history[-1]["test"]
+        if rows is not None:
+            weights = trained.state.rows["w"][torch.tensor(y == 0)].mean(0)
+            assert weights[1] > 0.9  # the branch without the decoy is the one to trust
+            g = trained.state.meta(torch.tensor(x_clean)).detach()
+            assert (g.argmin(dim=1).numpy()[y_clean == 0] == 0).mean() > 0.9
+    assert accuracy["with"] > 0.95
+    assert accuracy["with"] > accuracy["without"] + 0.1
