@@ -35,18 +35,23 @@ SOURCE = ROOT / "src" / "oneof"
 
 # tests by package (or module): those of the package itself, and what else may notice a fault in it
 QUICK = {
-    "optimisers": ["tests/training/test_loop.py", "tests/methods/test_rplg_step.py"],
-    "parallel": ["tests/training/test_distributed.py"],
-    "generator": ["tests/candidates/test_generator_net.py"],
+    "tables": ["tests/test_tables.py", "tests/streaming", "tests/data", "tests/candidates"],
+    "datasets": ["tests/data"],
     "views": ["tests/nets/test_images.py", "tests/bench/test_images.py"],
-    "importing": ["tests/candidates"],
-    "commands": ["tests/test_cli.py", "tests/test_predict_command.py", "tests/fitting/test_command.py"],
+    "classifier": [
+        "tests/test_estimator.py",
+        "tests/test_inputs.py",
+        "tests/test_prediction.py",
+        "tests/persist",
+    ],
+    "lab": ["tests/bench", "tests/theory"],
+    "app": ["tests/fitting", "tests/review", "tests/fit_report", "tests/streaming", "tests/test_cli.py"],
 }
 WIDE = {
-    "methods": ["tests/training", "tests/test_estimator.py"],
-    "training": ["tests/methods", "tests/test_estimator.py"],
+    "methods": ["tests/training", "tests/golden/test_histories.py", "tests/test_estimator.py"],
+    "training": ["tests/methods", "tests/golden", "tests/test_estimator.py"],
     "nets": ["tests/methods/test_rplg_step.py", "tests/methods/test_meta_gradient.py", "tests/training"],
-    "": ["tests/test_estimator.py", "tests/test_cli.py", "tests/fitting", "tests/bench"],  # all others
+    "": ["tests/golden", "tests/test_estimator.py", "tests/test_cli.py", "tests/fitting"],  # all others
 }
 
 SWAPS: dict[type, type] = {

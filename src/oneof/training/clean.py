@@ -78,7 +78,10 @@ class CleanSource:
         self.n_rows = 0 if rows is None else len(rows)
         self.shards, self.views, self.device, self.seed = shards, views, device, seed
         self.generator = torch.Generator().manual_seed(seed)
-        self.x, self.mask = on_device(rows, device, dtype) if rows is not None else (None, None)
+        self.x: Tensor | None = None
+        self.mask: Tensor | None = None
+        if rows is not None:
+            self.x, self.mask = on_device(rows, device, dtype)
 
     def draws(self, size: int) -> Iterator[Tensor]:
         """Numbers of the rows of one step after the other: none, all if they are few, else a random part."""
