@@ -69,7 +69,7 @@ def test_what_has_no_effect_is_left_alone(source):
 
 
 def test_what_is_drawn_is_another_program_and_follows_from_the_seed():
-    files = ["methods/cc.py", "methods/losses.py", "optimisers.py"]
+    files = ["methods/cc.py", "methods/losses.py", "methods/optimisers.py"]
     drawn, total = draw(files, 40, seed=3)
     assert len(set(drawn)) == 40 <= total
     for mutant in drawn:
@@ -82,8 +82,8 @@ def test_what_is_drawn_is_another_program_and_follows_from_the_seed():
 
 
 def test_tests_are_found_by_the_name_of_the_file():
-    assert package("estimator.py") == "estimator"
-    assert stages("estimator.py")[0] == ["tests/test_estimator.py"]
+    assert package("classifier/estimator.py") == "classifier"
+    assert stages("classifier/estimator.py")[0] == ["tests/test_estimator.py"]
     assert stages("methods/cc.py")[0] == ["tests/methods/test_cc.py"]
     assert "tests/methods" in stages("methods/cc.py")[1]
 
