@@ -15,7 +15,8 @@ NAMES = {
     "rplg": "RPLG", "rplg-nm": "RPLG-NM", "dirk": "DIRK", "dirk-ref": "DIRK-REF", "sdct": "SDCT",
     "pop": "POP", "idgp": "IDGP", "able": "ABLE", "valen": "VALEN", "plcr": "PLCR", "pico": "PiCO",
     "cavl": "CAVL", "lws": "LWS", "rc": "RC", "cc": "CC", "proden": "PRODEN", "average": "Average",
-    "oracle": "Oracle",
+    "oracle": "Oracle", "rplg+": "RPLG+", "rplg-prior": "RPLG with the prior",
+    "rplg-nm-prior": "RPLG-NM with the prior", "clean-only": "Clean rows alone",
 }  # fmt: skip
 
 SELECTION = "selection − test"

@@ -73,7 +73,7 @@ def error_bounds(gap: Gaps, epsilon: float) -> np.ndarray:
 
 
 def reduced_posterior(eta: np.ndarray, excluded: int = 1) -> np.ndarray:
-    """eta' (R2) in rank order, without the columns of the excluded labels: they cannot win."""
+    """eta' (2) in rank order, without the columns of the excluded labels: they cannot win."""
     kept = np.concatenate([eta[:, :1], eta[:, excluded + 1 :]], axis=1)
     return kept / (1.0 - eta[:, 1 : excluded + 1].sum(axis=1, keepdims=True))
 
