@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates import Candidates
 from oneof.datasets.formats import (
     read_cifar_binary,
     read_cifar_python,
@@ -40,6 +41,19 @@ def _digits(files: Files, classes: Names) -> Mapping[str, Any]:
 
 def _mat(files: Files, classes: Names) -> Mapping[str, Any]:
     return mat_parts(files[0])
+
+
+def _labelme(files: Files, classes: Names) -> Mapping[str, Any]:
+    """The rows that a crowd answered, each with all labels somebody gave; all of them may be wrong."""
+    with np.load(files[0], allow_pickle=False) as stored:
+        parts = {name: stored[name] for name in ("X_train", "y_train", "X_test", "y_test")}
+    answers = np.loadtxt(files[1], dtype=np.int64, delimiter=",", skiprows=1)
+    mask = np.zeros((len(parts["y_train"]), len(classes)), dtype=bool)
+    mask[answers[:, 0], answers[:, 2]] = True
+    truth = parts["y_train"].astype(np.int64)
+    candidates = Candidates(mask, classes, truth, truth_may_be_outside=True, source=files[1].name)
+    train, test = (parts["X_train"], truth), (parts["X_test"], parts["y_test"].astype(np.int64))
+    return {**_parts(train, test, classes), "candidates": candidates}
 
 
 def _idx(files: Files, classes: Names) -> Mapping[str, Any]:
@@ -81,6 +95,7 @@ def _tiny_imagenet(files: Files, classes: Names) -> Mapping[str, Any]:
 _READERS: dict[str, Callable[[Files, Names], Mapping[str, Any]]] = {
     "digits": _digits,
     "mat": _mat,
+    "labelme": _labelme,
     "idx": _idx,
     "cifar10-binary": partial(_cifar10, read_cifar_binary),
     "cifar10-python": partial(_cifar10, read_cifar_python),

@@ -61,7 +61,7 @@ class Plan:
         self.data: dict[str, Prepared] = {}
         for name in protocol.data:
             try:
-                prepared = prepare(name)
+                prepared = prepare(name, robbed=protocol.robbed)
             except DataError as error:
                 if strict:
                     raise
@@ -121,7 +121,10 @@ class Plan:
             on_images
             | {
                 "data": {"name": data, "candidates": prepared.rule, "hash": prepared.hash},
-                "split": {"rule": "90/10, official test" if images else "80/10/10", "seed": seed},
+                "split": {
+                    "rule": "80/10/10" if prepared.test is None else "90/10, official test",
+                    "seed": seed,
+                },
                 "scaling": "pixels" if images else values["scaling"],
                 "net": net_for(net, data),
                 "method": {"name": entry.method, **method.params()},

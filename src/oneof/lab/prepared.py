@@ -21,6 +21,7 @@ TITLES = {
     "lost": "Lost",
     "birdsong": "BirdSong",
     "msrcv2": "MSRCv2",
+    "labelme": "LabelMe",
     "soccer-player": "Soccer Player",
     "yahoo-news": "Yahoo! News",
     "mnist": "MNIST",
@@ -80,13 +81,17 @@ def candidate_rule(n_classes: int) -> dict[str, Any]:
     return {"rule": "instance", "rate": round(4 / n_classes, 6), "seed": 0}
 
 
-def prepare(name: str, rule: Mapping[str, Any] | None = None) -> Prepared:
-    """The data set with its own candidates, or with sets drawn by a rule (see `candidate_rule`)."""
-    return _prepare(name, None if rule is None else tuple(sorted(rule.items())))
+def prepare(name: str, rule: Mapping[str, Any] | None = None, robbed: float = 0.0) -> Prepared:
+    """The data set with its own candidates, or with sets drawn by a rule (see `candidate_rule`).
+
+    `robbed` is the share of rows whose set loses its true label; a job finds it in its rule.
+    """
+    given = {**(rule or {}), **({"robbed": robbed} if robbed else {})}
+    return _prepare(name, tuple(sorted(given.items())))
 
 
 @lru_cache(maxsize=16)  # the draws of all trials of a data set: a plan asks for them entry by entry
-def _prepare(name: str, rule: tuple[tuple[str, Any], ...] | None) -> Prepared:
+def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
     data = _loaded(name)
     if not name.lower().endswith(".mat"):
         name = data.name  # the registry's spelling; a file keeps its path, by which others find it
@@ -96,10 +101,30 @@ def _prepare(name: str, rule: tuple[tuple[str, Any], ...] | None) -> Prepared:
     if data.x_train.ndim == 4:
         channels = data.x_train.shape[1]
         pixels = (data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.25,) * channels))
+    given = dict(rule)
+    drawn_by: dict[str, Any] | None = {k: v for k, v in given.items() if k != "robbed"}
     if data.candidates is not None:
-        return Prepared(name, data.x_train, data.candidates, data.y_train, None, test, pixels)
-    drawn_by = dict(rule or ()) or candidate_rule(len(data.classes))
-    return Prepared(name, data.x_train, _drawn(data, drawn_by), data.y_train, drawn_by, test, pixels)
+        candidates, drawn_by = data.candidates, None
+    else:
+        drawn_by = drawn_by or candidate_rule(len(data.classes))
+        candidates = _drawn(data, drawn_by)
+    if "robbed" in given:
+        candidates = without_truth(candidates, given["robbed"])
+        drawn_by = {**(drawn_by or {}), "robbed": given["robbed"]}
+    return Prepared(name, data.x_train, candidates, data.y_train, drawn_by, test, pixels)
+
+
+def without_truth(candidates: Candidates, share: float) -> Candidates:
+    """A share of the sets robbed of the true label, always the same rows; a set that would be empty gets
+    another label instead."""
+    draw = np.random.default_rng(0)
+    mask, truth = candidates.mask.copy(), candidates.truth
+    assert truth is not None
+    rows = draw.permutation(len(mask))[: round(share * len(mask))]
+    mask[rows, truth[rows]] = False
+    alone = rows[~mask[rows].any(axis=1)]
+    mask[alone, (truth[alone] + draw.integers(1, mask.shape[1], len(alone))) % mask.shape[1]] = True
+    return Candidates(mask, candidates.classes, truth, truth_may_be_outside=True, source="robbed sets")
 
 
 @lru_cache(maxsize=2)

@@ -61,6 +61,8 @@ class Protocol:
     information: Literal["none", "select", "loss"] = "select"
     """`none`: no method sees a clean row. `select`: those that learn from clean rows do. `loss`: clean rows
     are in every method's loss; a search uses one half for that and the other half to select."""
+    robbed: float = 0.0
+    """Tables: the share of rows whose candidate set loses its true label."""
     criterion: Criterion = "accuracy"
     search: Search | None = field(default_factory=Search)
     seeds: tuple[int, ...] = tuple(range(10))
@@ -120,8 +122,11 @@ class Protocol:
         if not self.on_images:
             lines.append(
                 f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
-                "the same for all methods; the training seed is the split's."
+                "the same for all methods; the training seed is the split's. Where there are official test "
+                "rows, 90/10 of the others."
             )
+        if self.robbed:
+            lines.append(f"Candidate sets: {self.robbed:.0%} of the rows have lost their true label.")
         lines.append(
             f"Optimiser: {r['optimiser']}, momentum {r['momentum']}, batch {r['batch_size']}, "
             f"{r['schedule']} learning rate."

@@ -24,6 +24,7 @@ TABULAR_METHODS = tuple(m for m in ALL_METHODS if m not in ("sdct", "able", "plc
 BENCHMARKS = ("cifar10", "cifar100", "tiny-imagenet")
 REAL_WORLD = ("lost", "birdsong", "msrcv2", "soccer-player", "yahoo-news")
 SMALL = ("lost", "birdsong", "msrcv2", "digits")
+PLUS_DATA = (*SMALL, "labelme")
 
 NETS: dict[str, dict[str, Any]] = {
     "linear": {"name": "linear"},
@@ -115,10 +116,11 @@ PLUS_RECIPE |= {"optimiser": "adam", "schedule": "one-cycle"}
 
 def plus_on_tables(name: str, title: str, **more: Any) -> Protocol:
     """RPLG+ beside its relatives and the strongest rivals, on splits that no choice was made on."""
-    common: dict[str, Any] = {"recipe": PLUS_RECIPE, "search": None, "seeds": tuple(range(2000, 2020))}
+    common: dict[str, Any] = {"recipe": PLUS_RECIPE, "search": None, "seeds": tuple(range(3000, 3020))}
     common |= {"lr": 1e-2, "weight_decay": 0.0, "reference": "rplg+"}
     entries = tuple(e for e in PLUS_ROWS if e.label != "clean-only" or more.get("information") != "none")
-    return Protocol(name, f"RPLG+ on tables: {title}", entries, SMALL, ("mlp", "linear"), **(common | more))
+    common |= {"data": PLUS_DATA, "nets": ("mlp", "linear")} | more
+    return Protocol(name, f"RPLG+ on tables: {title}", entries, **common)
 
 
 FIGURE: dict[str, Any] = {"data": SMALL, "nets": ("mlp",), "report_recipe": FIXED_LENGTH}
@@ -153,7 +155,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         on_short_schedule(
             "images-no-clean", "no method sees a clean row",
-            (PLUS, *(row for row in IMAGE_ENTRIES if row.label not in ("rplg", "rplg+"))), SHORT_DATA,
+            (PLUS, *default_rows("rplg-nm-prior"), *IMAGE_ENTRIES[2:]), SHORT_DATA,
             information="none", reference="rplg+",
         ),
         on_short_schedule(
@@ -217,6 +219,10 @@ PROTOCOLS: dict[str, Protocol] = {
         plus_on_tables(
             "plus-equal", "the same clean rows in every method's loss",
             recipe={**PLUS_RECIPE, "clean_weight": 1.0}, information="loss",
+        ),
+        plus_on_tables(
+            "plus-robbed", "one set in ten has lost its true label", data=("lost", "birdsong", "digits"),
+            robbed=0.1,
         ),
     )
 }  # fmt: skip

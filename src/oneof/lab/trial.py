@@ -139,9 +139,12 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
         test = (x[split.test], data.truth[split.test])
     elif rule == "90/10, official test":
         assert data.test is not None
-        assert data.pixels is not None
         split, x, test = hold_out(len(data.x), 0.1, seed, labels=data.truth), data.x, data.test
-        views = ImageViews(*data.pixels, **config["views"])
+        if data.pixels is not None:
+            views = ImageViews(*data.pixels, **config["views"])
+        else:
+            scaling = Scaling.fit(x[split.train], config["scaling"])
+            x, test = scaling.apply(x), (scaling.apply(test[0]), test[1])
     else:
         raise LabError(f"unknown split rule {rule!r}; there are 80/10/10 and 90/10, official test.")
     rows = split.validation

@@ -10,8 +10,9 @@ row that has y in it, the branch of the true label should get no weight:
 
     minimise −log( (1 − omega_y) / (|S| − 1) ),   omega = softmax over S of g(z(x)).                (P2)
 
-No virtual step is taken. Without clean rows g is 0. Numbers in comments are the equations of RPLG's paper,
-docs/why-the-prior.md gives the argument and the measurements.
+No virtual step is taken. Without clean rows g is 0 and branches learn from themselves alone: that is RPLG-NM
+with the prior (`ablations.py`). Numbers in comments are the equations of RPLG's paper, docs/why-the-prior.md
+gives the argument and the measurements.
 """
 
 from __future__ import annotations
@@ -55,10 +56,12 @@ class RplgPlus(Reduction):
         logits = state.net.head(features)
         z = features.detach()
         mu, q_before = state.rows.take(batch.index, "mu", "q")
-        # a branch learns from its own opinion and from the target of the last visit, without its label
-        u = self.branch_step(state, batch, z, also=q_before)
+        # A branch learns from its own opinion and, where clean rows speak through g, from the target of the
+        # last visit without its label. Without them q knows no more than f: a branch would only repeat it.
+        corrected = hasattr(state, "meta")
+        u = self.branch_step(state, batch, z, also=q_before if corrected else None)
         weights = trust(mu)
-        if hasattr(state, "meta"):
+        if corrected:
             if batch.clean is not None:
                 self.correct(state, batch.clean, step)
             with torch.no_grad():
