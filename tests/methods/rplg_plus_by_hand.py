@@ -31,7 +31,7 @@ class RplgPlusByHand(RplgByHand):
         return self.real_step(index, views, u, (self.weight, self.bias), lr, move)
 
     def branch_targets(self, i, u):
-        """Row j: half of it the branch's opinion, half the last target without label j; without g its opinion."""
+        """Row j: half the branch's opinion, half the last target without label j; without g its opinion."""
         if not self.gamma:
             return u
         target = np.zeros_like(u)
