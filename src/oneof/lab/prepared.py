@@ -136,12 +136,16 @@ def _loaded(name: str) -> DataSet:
 
 def _drawn(data: Any, rule: dict[str, Any]) -> Candidates:
     from oneof.candidates.generate import flip_sets, instance_sets, uniform_sets
+    from oneof.datasets.ready_made import ready_made_sets
     from oneof.lab.generator import beliefs
 
     n_classes = len(data.classes)
     kind, seed = rule["rule"], rule["seed"]
     if kind == "instance":
-        # a generator for a table is small, and the same wherever it is trained
+        # stored sets are the same everywhere; a generator that is trained anew gives slightly other ones
+        ready = ready_made_sets(data.name, rule["rate"], seed, data.y_train, data.classes)
+        if ready is not None:
+            return ready
         q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
         return instance_sets(data.y_train, rule["rate"], seed, q=q, classes=data.classes)
     if kind == "flips":
