@@ -103,8 +103,8 @@ def test_overrides():
 
 def test_splits_are_counted_from_the_first_of_the_protocol():
     declared = PROTOCOLS["plus-paper"]
-    assert declared.seeds == tuple(range(2000, 2020))
-    assert override(declared, splits=3).seeds == (2000, 2001, 2002)
+    assert declared.seeds == tuple(range(3000, 2020))
+    assert override(declared, splits=3).seeds == (3000, 3001, 3002)
 
 
 def test_three_protocols_differ_in_what_methods_see():

@@ -114,11 +114,16 @@ class Plan:
         recipe = dict(p.recipe) if searching else {**p.recipe, **p.report_recipe}
         recipe |= {"lr": values["lr"], "weight_decay": values["weight_decay"]}
         method = make_method(entry.method, dict(values["params"]))
+        information = self._information(entry, method, searching)
+        if information not in ("loss", "half"):
+            recipe["clean_weight"] = 0.0
         # a search on a reported split is a reported training, too
         number = p.seeds.index(seed) if seed in p.seeds else -1
         on_images = {"views": views_for(data, p.policy)} if images else {}
+        few = {} if entry.clean_share is None else {"clean_share": entry.clean_share}
         return Job(
             on_images
+            | few
             | {
                 "data": {"name": data, "candidates": prepared.rule, "hash": prepared.hash},
                 "split": {
@@ -129,15 +134,15 @@ class Plan:
                 "net": net_for(net, data),
                 "method": {"name": entry.method, **method.params()},
                 "recipe": recipe,
-                "information": self._information(method, searching),
+                "information": information,
                 "epoch_by": "labels" if p.criterion == "accuracy" else "candidates",
                 "curves": 0 <= number < p.curves,
             }
         )
 
-    def _information(self, method: Method, searching: bool) -> str:
+    def _information(self, entry: Row, method: Method, searching: bool) -> str:
         """What clean rows are used for; without a use for them `none` and `select` are the same training."""
-        information = self.protocol.information
+        information = entry.information or self.protocol.information
         if information == "loss":
             return "half" if searching else "loss"
         learns = method.clean_rows(self.protocol.recipe["batch_size"]) > 0

@@ -28,6 +28,9 @@ NET_OF_IMAGES = {
 """The data sets of images, each with the net that the literature uses for it."""
 
 
+Information = Literal["none", "select", "loss"]
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of the table: a method with some hyper-parameters given."""
@@ -38,6 +41,10 @@ class Row:
     tuned_as: str | None = None
     """Label of the entry whose best configuration this one varies; None: it has a search of its own."""
     reported: bool = True
+    information: Information | None = None
+    """What this row's clean rows are used for, where it is not the protocol's."""
+    clean_share: float | None = None
+    """How many of all rows are clean, at most the tenth that is kept for validation; None: all of that."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Protocol:
     """Learning rate, weight decay and scaling of the first configuration, or of the only one."""
     policy: str = "bilinear"
     """What the strong view of colour images does beside flip, crop and Cutout."""
-    information: Literal["none", "select", "loss"] = "select"
+    information: Information = "select"
     """`none`: no method sees a clean row. `select`: those that learn from clean rows do. `loss`: clean rows
     are in every method's loss; a search uses one half for that and the other half to select."""
     robbed: float = 0.0

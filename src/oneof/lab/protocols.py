@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneof.lab.errors import LabError
-from oneof.lab.protocol import NET_OF_IMAGES, PAPER_RECIPE, Protocol, Row
+from oneof.lab.protocol import NET_OF_IMAGES, PAPER_RECIPE, Information, Protocol, Row
 from oneof.lab.search import Search
 
 ALL_METHODS = (
@@ -117,11 +117,29 @@ PLUS_RECIPE |= {"optimiser": "adam", "schedule": "one-cycle"}
 def plus_on_tables(name: str, title: str, **more: Any) -> Protocol:
     """RPLG+ beside its relatives and the strongest rivals, on splits that no choice was made on."""
     common: dict[str, Any] = {"recipe": PLUS_RECIPE, "search": None, "seeds": tuple(range(3000, 3020))}
-    common |= {"lr": 1e-2, "weight_decay": 0.0, "reference": "rplg+"}
+    common |= {"lr": 1e-2, "weight_decay": 0.0, "scaling": "standard", "reference": "rplg+"}
     entries = tuple(e for e in PLUS_ROWS if e.label != "clean-only" or more.get("information") != "none")
-    common |= {"data": PLUS_DATA, "nets": ("mlp", "linear")} | more
-    return Protocol(name, f"RPLG+ on tables: {title}", entries, **common)
+    common |= {"entries": entries, "data": PLUS_DATA, "nets": ("mlp", "linear")} | more
+    return Protocol(name, f"RPLG+ on tables: {title}", **common)
 
+
+CLEAN_SHARES = (0.005, 0.01, 0.02, 0.05, 0.1)
+CLEAN_SHARE_WAYS: dict[str, tuple[str, Information]] = {
+    "RPLG+": ("rplg+", "select"),
+    "RPLG+ and in the loss": ("rplg+", "loss"),
+    "RPLG": ("rplg", "select"),
+    "PRODEN and in the loss": ("proden", "loss"),
+    "clean rows alone": ("clean-only", "select"),
+}
+CLEAN_SHARE_ROWS = (
+    Row("PRODEN, none", "proden", information="none"),
+    Row("RPLG+, none", "rplg+", information="none"),
+    *(
+        Row(f"{way}, {share:.1%}", method, information=information, clean_share=share)
+        for way, (method, information) in CLEAN_SHARE_WAYS.items()
+        for share in CLEAN_SHARES
+    ),
+)
 
 FIGURE: dict[str, Any] = {"data": SMALL, "nets": ("mlp",), "report_recipe": FIXED_LENGTH}
 FIGURE |= {"curves": 5, "seeds": tuple(range(5))}
@@ -223,6 +241,11 @@ PROTOCOLS: dict[str, Protocol] = {
         plus_on_tables(
             "plus-robbed", "one set in ten has lost its true label", data=("lost", "birdsong", "digits"),
             robbed=0.1,
+        ),
+        plus_on_tables(
+            "clean-share", "how many clean rows, and what for", entries=CLEAN_SHARE_ROWS, nets=("mlp",),
+            recipe={**PLUS_RECIPE, "clean_weight": 1.0}, seeds=tuple(range(4000, 4010)),
+            reference="RPLG+, 10.0%", figures=("accuracies",),
         ),
     )
 }  # fmt: skip

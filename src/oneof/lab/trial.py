@@ -153,6 +153,10 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
     parts = Parts(
         x[split.train], data.candidates.take(split.train), clean, clean, (x[rows], sets), test, views
     )
+    if "clean_share" in config:
+        few = max(1, round(config["clean_share"] * len(data.x)))
+        chosen = np.random.default_rng(seed).permutation(len(rows))[:few]
+        parts.clean = CleanRows(clean.x[chosen], clean.mask[chosen])
     if config["information"] == "none":
         parts.clean = None
     if config["epoch_by"] == "candidates":  # no label is used at all, not even by methods that could

@@ -1,7 +1,7 @@
 """What the prior of RPLG+ does to the mixed opinion v, on known posteriors (docs/why-the-prior.md).
 
-eta is the posterior within a candidate set S of m + 1 labels, and the exact opinion of branch j is eta without
-j: eta_k / (1 − eta_j). Weights (1 − mu_j) / m, which sum to 1, mix such opinions into
+eta is the posterior within a candidate set S of m + 1 labels, and the exact opinion of branch j is eta
+without j: eta_k / (1 − eta_j). Weights (1 − mu_j) / m, which sum to 1, mix such opinions into
 
     v_k = eta_k · mean over j ≠ k in S of (1 − mu_j) / (1 − eta_j).                                  (a)
 
