@@ -103,7 +103,7 @@ def test_overrides():
 
 def test_splits_are_counted_from_the_first_of_the_protocol():
     declared = PROTOCOLS["plus-paper"]
-    assert declared.seeds == tuple(range(3000, 2020))
+    assert declared.seeds == tuple(range(3000, 3020))
     assert override(declared, splits=3).seeds == (3000, 3001, 3002)
 
 
