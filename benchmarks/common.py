@@ -88,11 +88,21 @@ def random_fit(
 def peak_memory_mb(fit: OngoingTraining, epochs: int = 1) -> float:
     """Peak resident memory of some epochs beyond what was resident before (Linux, a process of its own)."""
     fit.predict(fit.task.example)  # what the first forward pass of any net allocates once
-    gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    before = _status("VmRSS")
+    before = forget_peak()
     for _ in range(epochs):
         fit.run_epoch()
+    return peak_mb(before)
+
+
+def forget_peak() -> float:
+    """Start to look for a peak: what is resident now (kB)."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def peak_mb(before: float) -> float:
+    """Peak resident memory since `forget_peak`, beyond what it gave."""
     return (_status("VmHWM") - before) / 1000
 
 

@@ -226,7 +226,7 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
     fit = make_fit("proden", data, options.steps * batch, batch, device, SPEEDS["eager"])
     for _ in range(3):
         fit.run_epoch()
-    net, x, mask = fit.state.net, fit.rows.x[:batch], fit.candidates[:batch]  # type: ignore[attr-defined]
+    net, x, mask = fit.state.net, fit.rows.x[:batch], fit.candidates.dense()[:batch]  # type: ignore[attr-defined]
     assert fit.clean.x is not None
     assert fit.clean.mask is not None
     target = mask / mask.sum(dim=1, keepdim=True)

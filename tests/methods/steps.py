@@ -48,7 +48,8 @@ class SmallTask(Task):
     @torch.no_grad()
     def _all(self, function) -> Tensor:
         with evaluation_mode(self.net):
-            return torch.cat([function(part) for part in self.x.split(5)])
+            parts = zip(self.x.split(5), torch.arange(N).split(5))
+            return torch.cat([function(part, index) for part, index in parts])
 
     def batch(self, method: Method, index, noise: float = 0.0) -> Batch:
         """Rows by number; with `noise` every view the method asks for is another one."""
@@ -56,7 +57,7 @@ class SmallTask(Task):
         x = self.x[index]
         shifts = torch.randn(len(method.views), *x.shape, dtype=x.dtype)
         views = tuple(x + noise * shift for shift in shifts) if noise else (x,)
-        return Batch(index, views, self.candidates[index], method.views)
+        return Batch(index, views, self.candidates.take(index), method.views)
 
 
 def move(state: nn.Module, loss: Tensor, lr: float = 0.1) -> None:

@@ -51,7 +51,7 @@ def test_steps_match_the_slow_twin_with_rows_looked_up_by_number(noise, size):
     method = Able(size=6, weight=2.0, temperature=0.2)
     task = SmallTask(size=size)
     state = method.setup(task)
-    masks = task.candidates.tolist()
+    masks = task.candidates.dense().tolist()
     table = [[k / sum(mask) for k in mask] for mask in masks]
     rng = np.random.default_rng(2)
     for number in range(6):
@@ -89,7 +89,7 @@ def test_the_place_in_the_batch_does_not_matter():
     for index in ([7, 3, 9, 1], [1, 9, 3, 7]):
         torch.manual_seed(0)
         state = method.setup(task)
-        rows = torch.rand(N, 4, dtype=torch.float64) * task.candidates
+        rows = torch.rand(N, 4, dtype=torch.float64) * task.candidates.dense()
         state.rows["target"].copy_(rows / rows.sum(dim=1, keepdim=True))
         loss = method.loss(state, task.batch(method, index), step_at())
         losses.append(dict(zip(index, loss.tolist())))

@@ -130,7 +130,7 @@ def test_steps_match_the_slow_twin(noise, size):
     state = method.setup(task)
     with torch.no_grad():
         state.coins.head.weight *= size
-    masks = task.candidates.tolist()
+    masks = task.candidates.dense().tolist()
     target, present = [[k / sum(m) for k in m] for m in masks], [[float(k) for k in m] for m in masks]
     for number in range(6):
         index = (5 * np.arange(B) + number) % N

@@ -34,7 +34,7 @@ class PicoByHand:
     def __init__(self, method, task):
         self.method, self.queue = method, []
         self.room = min(method.queue, N)
-        self.masks = task.candidates.tolist()
+        self.masks = task.candidates.dense().tolist()
         self.target = [[k / sum(mask) for k in mask] for mask in self.masks]
         self.prototypes = [[0.0] * method.size for _ in range(C)]
 

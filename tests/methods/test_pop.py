@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.methods.base import Batch, StepInfo
+from oneof.methods.base import Batch, CandidateRows, StepInfo
 from oneof.methods.pop import Pop, purify
 from tests.methods.by_hand import DTYPES, TOLERANCE, RowByRow, assert_linear_fit_equals, softmax_within
 from tests.methods.harness import MethodTester
@@ -66,7 +66,9 @@ def test_training_equals_the_hand_computation(warm_up, window):
 
 
 def start(method, mask, dtype=torch.float64):
-    task = SimpleNamespace(net=torch.nn.Identity(), candidates=torch.tensor(mask), dtype=dtype)
+    task = SimpleNamespace(
+        net=torch.nn.Identity(), candidates=CandidateRows.of_mask(torch.tensor(mask)), dtype=dtype
+    )
     return method.setup(task)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from oneof.methods.base import CandidateRows
 from oneof.methods.rplg import RplgNewU, RplgNm, RplgNmPrior, RplgNoRollback, RplgPrior
 from oneof.methods.rplg.reduction import trust
 from tests.methods.harness import MethodTester
@@ -86,7 +87,7 @@ def test_the_weights_of_rplg_nm_prior_are_one_minus_mu():
     for number in range(4):
         mu = state.rows["mu"].numpy().copy()
         method.loss(state, task.batch(method, range(12)), step_at(step=number))
-        for w, m, mask in zip(state.rows["w"].numpy(), mu, task.candidates.numpy()):
+        for w, m, mask in zip(state.rows["w"].numpy(), mu, task.candidates.dense().numpy()):
             expected = np.where(mask, np.maximum(1 - m, 1e-4), 0.0)
             np.testing.assert_allclose(w, expected / expected.sum(), rtol=0, atol=1e-12)
         with torch.no_grad():
@@ -96,8 +97,7 @@ def test_the_weights_of_rplg_nm_prior_are_one_minus_mu():
 def test_a_pair_keeps_its_opinion_where_uniform_weights_lose_it():
     """On {a, b} branch a can only say b: v_b is w_a. Uniform weights make it ½, the prior mu_b."""
     task = SmallTask()
-    mask = task.candidates.zero_()
-    mask[:, :2] = True
+    task.candidates = CandidateRows.of_mask((torch.arange(4) < 2).expand(12, 4))
     for method, keeps in ((RplgNmPrior(), True), (RplgNm(), False)):
         state = method.setup(task)
         state.rows["mu"].copy_(torch.tensor([0.8, 0.2, 0.0, 0.0]))

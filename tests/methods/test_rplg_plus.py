@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.candidates import Candidates
-from oneof.methods.base import Batch, CleanBatch, StepInfo, Task
+from oneof.methods.base import Batch, CandidateRows, CleanBatch, StepInfo, Task
 from oneof.methods.rplg import RplgNmPrior, RplgPlus
 from oneof.methods.rplg.plus import Holders, misled
 from oneof.nets import Net, build_net
@@ -301,7 +301,7 @@ def test_borrowed_sets_are_those_of_a_loop(seed, rate):
     rng = np.random.default_rng(seed)
     c = 4
     mask = (rng.random((6, c)) < rate) | np.eye(c, dtype=bool)[rng.integers(c, size=6)]
-    holders = Holders(torch.tensor(mask))
+    holders = Holders(CandidateRows.of_mask(torch.tensor(mask)))
     truth, draws = rng.integers(c, size=20), rng.random(20)
     draws[:2] = 0.0, np.nextafter(1.0, 0.0)
     found = holders.sets(torch.tensor(truth), torch.tensor(draws)).numpy()
@@ -315,7 +315,7 @@ def test_borrowed_sets_are_those_of_a_loop(seed, rate):
 def test_every_holder_of_a_label_is_as_likely():
     mask = torch.tensor([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1]]).bool()
     draws = torch.rand(30_000, generator=torch.Generator().manual_seed(0))
-    sets = Holders(mask).sets(torch.zeros(30_000, dtype=torch.long), draws)
+    sets = Holders(CandidateRows.of_mask(mask)).sets(torch.zeros(30_000, dtype=torch.long), draws)
     for row, share in ((0, 1 / 3), (1, 1 / 3), (2, 0), (3, 0), (4, 1 / 3)):
         assert float((sets == mask[row]).all(dim=1).float().mean()) == pytest.approx(share, abs=0.015)
 

@@ -107,7 +107,7 @@ class SdctByHand:
     """Both networks' tables and thresholds as lists; the mixed rows are drawn as the method draws them."""
 
     def __init__(self, method, task):
-        self.method, self.masks, self.x = method, task.candidates.tolist(), task.x
+        self.method, self.masks, self.x = method, task.candidates.dense().tolist(), task.x
         self.target = [[[k / sum(mask) for k in mask] for mask in self.masks] for _ in range(2)]
         self.selected = [[False] * N, [False] * N]
         self.by_class = [[0.0] * C, [0.0] * C]

@@ -115,7 +115,7 @@ def test_training_matches_the_slow_twin(noise, size):
     method = Valen(warm_up=2, gamma=3.0, beta=0.5, correct=0.4, reconstruct=0.7, neighbours=2)
     task = SmallTask(size=size)
     state = method.setup(task)
-    masks, x = task.candidates.tolist(), values(task.x)
+    masks, x = task.candidates.dense().tolist(), values(task.x)
     belief = [[k / sum(mask) for k in mask] for mask in masks]
     target = [list(row) for row in belief]
     rng = np.random.default_rng(0)

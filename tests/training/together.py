@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import Dataset
 
-from oneof.methods import list_methods, make_method, parallel
+from oneof.methods import list_methods, make_method, parallel, rows
 from oneof.methods.rplg import branches
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
@@ -42,14 +42,14 @@ def training(name: str, params: dict[str, Any] | None = None, **more: Any) -> Tr
     net_options = more.pop("net", {})
     run, views = more.pop("run", None), more.pop("views", None)
     x, y = blobs(N)
-    rows = Loaded(x) if more.pop("loaded", False) else x
+    inputs = Loaded(x) if more.pop("loaded", False) else x
     x_clean, y_clean = blobs(CLEAN, seed=5)
     x_test, y_test = blobs(80, seed=9)
     usual = {"epochs": 5, "batch_size": 16, "optimiser": "sgd", "lr": 0.1, "clean_weight": 0.3, "shards": 2}
     return train(
         make_method(name, params),
         lambda: build_net("mlp", D, C, **{"hidden": (16, 16), "batch_norm": False, **net_options}).double(),
-        rows,
+        inputs,
         random_candidates(y),
         recipe=Recipe(**{"device": "cpu", "patience": 4, **usual, **more}),
         clean=CleanRows(x_clean, np.eye(C, dtype=bool)[y_clean]),
@@ -63,6 +63,12 @@ def of_low_rank(name: str) -> Trained:
     """As if there were too many classes for whole branches."""
     with mock.patch.multiple(branches, WHOLE_CLASSES=0, WHOLE_COST=0, RANK=2):
         return training(name)
+
+
+def of_many_rows(name: str, params: dict[str, Any] | None = None) -> Trained:
+    """As if rows × classes were too many for dense tables: two places per row, larger sets apart."""
+    with mock.patch.object(rows, "places_per_row", return_value=2):
+        return training(name, params)
 
 
 NOISY: dict[str, Any] = {
@@ -81,6 +87,9 @@ TRAININGS: dict[str, Callable[[Path], Trained]] = {
     "many classes, rplg+": lambda _: of_low_rank("rplg+"),
     "few clean rows, rplg+": lambda _: training("rplg+", {"clean_batch": 7, "meta_hidden": 3}),
     "purified": lambda _: training("pop", {"warm_up": 1, "window": 2, "theta": 0.3}),
+    "many rows": lambda _: of_many_rows("proden"),
+    "many rows, rplg+": lambda _: of_many_rows("rplg+"),
+    "many rows, purified": lambda _: of_many_rows("pop", {"warm_up": 1, "window": 2, "theta": 0.3}),
     "loaded": lambda _: training("proden", loaded=True),
     "clean batch": lambda _: training("rplg", {"clean_batch": 7}),
     "run": lambda to: training("rplg", run=Run(to / "run")),

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oneof.candidates.cells import CandidateError, cell_text
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
+
+
+class Votes(NamedTuple):
+    """Labels that were named, by row and label: how often, and which of them an answer names."""
+
+    row: np.ndarray
+    label: np.ndarray
+    times: np.ndarray
+    of_answer: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +78,17 @@ class Answers:
             found.setdefault(self.workers[worker], []).append(label)
         return found
 
+    def votes(self) -> Votes:
+        """How often each label was named, row by row, of those that were."""
+        width = int(self.label.max(initial=0)) + 1
+        keys, which, times = np.unique(self.row * width + self.label, return_inverse=True, return_counts=True)
+        return Votes(keys // width, keys % width, times, which)
+
     def counts(self, n_rows: int, n_classes: int) -> np.ndarray:
-        """(n_rows, n_classes): how often each class was named."""
-        flat = np.bincount(self.row * n_classes + self.label, minlength=n_rows * n_classes)
-        return flat.reshape(n_rows, n_classes)
+        """(n_rows, n_classes): how often each class was named. `votes` has the same without the zeros."""
+        table, votes = np.zeros((n_rows, n_classes), dtype=np.int64), self.votes()
+        table[votes.row, votes.label] = votes.times
+        return table
 
     def groups(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row and worker of every (row, worker) pair, by row then worker; and the pair of each answer."""
@@ -179,8 +195,7 @@ class Annotations:
                 )
             truth[i] = position[label]
         c = self.candidates
-        told = Candidates(c.mask, c.classes, truth, True, c.provenance, c.source)
-        return Annotations(told, self.ids, self.answers)
+        return Annotations(c.replace(truth=truth, truth_may_be_outside=True), self.ids, self.answers)
 
     def describe(self) -> str:
         """A short report: where the sets come from, what was left out, and what they look like."""

@@ -10,25 +10,42 @@ is never certain of anything; and an annotator who names s classes for one row c
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
 from oneof.candidates.annotations import Answers
+from oneof.candidates.compact import row_blocks
 from oneof.candidates.sets import CandidateError
 
 
-class TrueLabels(NamedTuple):
-    """What EM found. `posterior` (n, c), `prior` (c,), `reliability` (workers,): the mean diagonal of the
-    confusion matrices under the prior; `log_likelihood` after each iteration; `converged`."""
+@dataclass(frozen=True)
+class TrueLabels:
+    """What EM found.
 
-    posterior: np.ndarray
+    `prior` (c,); `reliability` (workers,): the mean diagonal of the confusion matrices under the prior;
+    `log_likelihood` after each iteration; `converged`.
+    """
+
     prior: np.ndarray
     reliability: np.ndarray
     log_likelihood: list[float]
     converged: bool
+    votes: csr_matrix
+    """(n, pairs): an entry for every label that a worker named."""
+    log_said: np.ndarray
+    """(pairs, c): log p(worker says label | truth)."""
+
+    def posterior_of(self, rows: np.ndarray) -> np.ndarray:
+        """(rows, c): the distribution over the true label of some rows."""
+        return np.exp(_believed(self.votes[rows], self.log_said, self.prior)[0])
+
+    @property
+    def posterior(self) -> np.ndarray:
+        """(n, c): of all rows."""
+        return self.posterior_of(np.arange(self.votes.shape[0]))
 
 
 def estimate_true_labels(
@@ -60,32 +77,54 @@ def estimate_true_labels(
     _, _, group = answers.groups()
     weight = 1.0 / np.bincount(group)[group]
     votes = csr_matrix((weight, (answers.row, column)), shape=(n_rows, len(pairs)))
-    votes_turned = votes.T.tocsr()
     of_worker = csr_matrix(
         (np.ones(len(pairs)), (worker, np.arange(len(pairs)))), shape=(len(answers.workers), len(pairs))
     )
     answered = np.bincount(answers.row, minlength=n_rows) > 0
     named = csr_matrix((np.ones(len(pairs)), (np.arange(len(pairs)), label)), shape=(len(pairs), n_classes))
-    posterior = _shares((votes @ named).toarray())
+    # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
+    blocks = [(votes[rows], answered[rows]) for rows in row_blocks(n_rows, n_classes)]
+    sums = _Sums(len(pairs), n_classes)
+    for said, counted in blocks:
+        sums.add(said, _shares((said @ named).toarray()), counted)
     history: list[float] = []
     converged = False
     for _ in range(max_iterations):
         # M step: class frequencies and confusion matrices from the current beliefs
-        prior = _shares(posterior[answered].sum(axis=0) + smoothing)
-        counts = votes_turned @ posterior
-        totals = of_worker @ counts + smoothing * n_classes
-        log_said = np.log(counts + smoothing) - np.log(totals)[worker]  # log p(worker says label | truth)
+        prior = _shares(sums.classes + smoothing)
+        totals = of_worker @ sums.pairs + smoothing * n_classes
+        log_said = np.log(sums.pairs + smoothing) - np.log(totals)[worker]
         # E step: beliefs from them, in log space
-        joint = votes @ log_said + np.log(prior)
-        total = logsumexp(joint, axis=1, keepdims=True)
-        posterior = np.exp(joint - total)
-        history.append(float(total[answered].sum()))
+        sums, likelihood = _Sums(len(pairs), n_classes), 0.0
+        for said, counted in blocks:
+            log_belief, total = _believed(said, log_said, prior)
+            sums.add(said, np.exp(log_belief), counted)
+            likelihood += float(total[counted].sum())
+        history.append(likelihood)
         if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
             converged = True
             break
     right = np.zeros((len(answers.workers), n_classes))
     right[worker, label] = np.exp(log_said[np.arange(len(pairs)), label])
-    return TrueLabels(posterior, prior, right @ prior, history, converged)
+    return TrueLabels(prior, right @ prior, history, converged, votes, log_said)
+
+
+class _Sums:
+    """What the M step needs of the beliefs: their sums by (worker, label), and over answered rows."""
+
+    def __init__(self, n_pairs: int, n_classes: int) -> None:
+        self.pairs, self.classes = np.zeros((n_pairs, n_classes)), np.zeros(n_classes)
+
+    def add(self, said: csr_matrix, posterior: np.ndarray, answered: np.ndarray) -> None:
+        self.pairs += said.T @ posterior
+        self.classes += posterior[answered].sum(axis=0)
+
+
+def _believed(said: csr_matrix, log_said: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the beliefs (rows, c) and of the likelihood of each row."""
+    joint = said @ log_said + np.log(prior)
+    total = logsumexp(joint, axis=1, keepdims=True)
+    return joint - total, total
 
 
 def _shares(values: np.ndarray) -> np.ndarray:

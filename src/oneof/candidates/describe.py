@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from oneof.candidates.cells import json_value
 from oneof.candidates.sets import UNKNOWN, CandidateError, Candidates
 
 MOST_PAIRS = 10
+DENSE_SHARE = 16
+"""Pairs of classes are counted by a matrix product where more than one in so many entries is not 0."""
 
 
 def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
@@ -30,14 +33,15 @@ def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
         (most frequent first: names, rows with both, share of the rows with either); where the truth is
         known `truth_inside` and `ambiguity`, the largest share with which a wrong label accompanies a class.
     """
-    mask, n = candidates.mask, len(candidates)
+    n = len(candidates)
     if not n:
         raise CandidateError("there are no rows to describe.")
     sizes = candidates.sizes
     counts = np.bincount(sizes)
-    alone = mask[candidates.singletons].any(axis=0)
-    ever = mask.any(axis=0)
-    together = co_occurrence(candidates)
+    together = together_counts(candidates)
+    ever = together.diagonal() > 0
+    alone = np.zeros(candidates.n_classes, dtype=bool)
+    alone[candidates.positions[candidates.starts[:-1][candidates.singletons]]] = True
     facts: dict[str, Any] = {
         "rows": n,
         "classes": candidates.n_classes,
@@ -61,8 +65,25 @@ def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
 
 def co_occurrence(candidates: Candidates) -> np.ndarray:
     """(K, K): in how many rows two classes are candidates together; the diagonal counts each class."""
-    mask = candidates.mask.astype(np.float32)  # float so that the product runs in BLAS; exact below 2^24 rows
-    return np.rint(mask.T @ mask).astype(np.int64)
+    return together_counts(candidates).toarray()
+
+
+def together_counts(candidates: Candidates) -> csr_matrix:
+    """`co_occurrence` without its zeros: of many classes most never meet."""
+    sets, k = candidates.compact, candidates.n_classes
+    pairs = float(np.square(sets.sizes, dtype=np.float64).sum())
+    if pairs < len(sets) * k * k / DENSE_SHARE:
+        ones = np.ones(len(sets.positions), dtype=np.int64)
+        mask = csr_matrix((ones, sets.positions, sets.starts), shape=sets.shape)
+        counts = (mask.T @ mask).tocsr()
+    else:
+        table = np.zeros((k, k), dtype=np.int64)
+        for rows in sets.blocks():
+            block = sets.dense(rows).astype(np.float32)  # float so that the product runs in BLAS
+            table += np.rint(block.T @ block).astype(np.int64)
+        counts = csr_matrix(table)
+    counts.sort_indices()
+    return counts
 
 
 def top_wrong_label_share(candidates: Candidates, q: Any) -> float:
@@ -70,11 +91,11 @@ def top_wrong_label_share(candidates: Candidates, q: Any) -> float:
     beliefs = np.array(q, dtype=np.float64)
     if candidates.truth is None or (candidates.truth == UNKNOWN).any():
         raise CandidateError("the most probable wrong label needs the true label of every row.")
-    if beliefs.shape != candidates.mask.shape:
-        raise CandidateError(f"q has shape {beliefs.shape}, the candidates {candidates.mask.shape}.")
+    if beliefs.shape != candidates.shape:
+        raise CandidateError(f"q has shape {beliefs.shape}, the candidates {candidates.shape}.")
     rows = np.arange(len(beliefs))
     beliefs[rows, candidates.truth] = -1.0
-    return float(candidates.mask[rows, beliefs.argmax(axis=1)].mean())
+    return float(candidates.has(rows, beliefs.argmax(axis=1)).mean())
 
 
 def as_text(facts: dict[str, Any]) -> str:
@@ -106,12 +127,17 @@ def as_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _confused(candidates: Candidates, together: np.ndarray) -> list[dict[str, Any]]:
-    k = candidates.n_classes
-    a, b = np.triu_indices(k, 1)
-    both = together[a, b]
+def _pairs(together: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Classes a < b that are candidates of a common row, and in how many rows; by a, then b."""
+    table = together.tocoo()
+    above = table.row < table.col
+    return table.row[above], table.col[above], table.data[above]
+
+
+def _confused(candidates: Candidates, together: csr_matrix) -> list[dict[str, Any]]:
+    a, b, both = _pairs(together)
     order = np.argsort(-both, kind="stable")[:MOST_PAIRS]
-    single = np.diag(together)
+    single = together.diagonal()
     return [
         {
             "a": json_value(candidates.classes[a[i]]),
@@ -120,29 +146,31 @@ def _confused(candidates: Candidates, together: np.ndarray) -> list[dict[str, An
             "share": round(float(both[i] / (single[a[i]] + single[b[i]] - both[i])), 5),
         }
         for i in order
-        if both[i]
     ]
 
 
-def _never_apart(candidates: Candidates, together: np.ndarray) -> list[list[Any]]:
+def _never_apart(candidates: Candidates, together: csr_matrix) -> list[list[Any]]:
     """Pairs of classes that are candidates in exactly the same rows: no method can tell them apart."""
-    single = np.diag(together)
-    a, b = np.nonzero(
-        np.triu((together == single[:, None]) & (together == single[None, :]) & (together > 0), 1)
-    )
-    return [[json_value(candidates.classes[i]), json_value(candidates.classes[j])] for i, j in zip(a, b)]
+    single = together.diagonal()
+    a, b, both = _pairs(together)
+    same = (both == single[a]) & (both == single[b])
+    names = candidates.classes
+    return [[json_value(names[i]), json_value(names[j])] for i, j in zip(a[same], b[same])]
 
 
 def _against_truth(candidates: Candidates) -> dict[str, Any]:
     assert candidates.truth is not None
-    known = candidates.truth != UNKNOWN
-    truth, mask = candidates.truth[known], candidates.mask[known]
-    inside = mask[np.arange(len(truth)), truth]
-    one_hot = np.zeros(mask.shape, dtype=np.float32)
-    one_hot[np.arange(len(truth)), truth] = 1.0
-    share = (one_hot.T @ mask.astype(np.float32)) / np.maximum(one_hot.sum(axis=0), 1.0)[:, None]
-    np.fill_diagonal(share, 0.0)
-    return {"truth_inside": round(float(inside.mean()), 5), "ambiguity": round(float(share.max()), 5)}
+    known = np.flatnonzero(candidates.truth != UNKNOWN)
+    truth, sets, k = candidates.truth[known], candidates.compact.take(known), candidates.n_classes
+    inside = sets.holds(np.arange(len(truth)), truth)
+    # how often each label accompanies each class
+    pairs, times = np.unique(truth[sets.rows] * k + sets.positions, return_counts=True)
+    of_class, label = np.divmod(pairs, k)
+    share = (times / np.bincount(truth, minlength=k)[of_class])[of_class != label]
+    return {
+        "truth_inside": round(float(inside.mean()), 5),
+        "ambiguity": round(float(share.max(initial=0.0)), 5),
+    }
 
 
 def _names(candidates: Candidates, which: Any) -> list[Any]:

@@ -2,53 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from oneof.candidates.cells import native
-from oneof.candidates.sets import CandidateError, Candidates, sets_hash
+from oneof.candidates.compact import CompactSets, row_blocks
+from oneof.candidates.sets import CandidateError, Candidates
+
+Chances = Callable[[np.ndarray], np.ndarray]
+"""From numbers of rows to the probabilities (rows, K) with which labels join them."""
 
 
 def made(
-    xi: np.ndarray,
+    chances: Chances,
     truth: np.ndarray,
+    n_classes: int,
     classes: Sequence[Any] | None,
     facts: Mapping[str, Any],
     forbid_singletons: bool,
     forbid_full_sets: bool,
 ) -> Candidates:
-    """Draw the sets by `facts["seed"]` and build `Candidates`; `xi[i, j]` is the chance of a wrong label."""
+    """Draw the sets by `facts["seed"]` and build `Candidates`, block by block.
+
+    `chances` gives xi of some rows; `xi[i, j]` is the chance of a wrong label.
+    """
     seed = facts["seed"]
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise CandidateError(
             f"seed = {seed!r}: give a whole number, 0 or larger, so that the draw can be repeated."
         )
-    uniform = np.random.default_rng(int(seed)).random(xi.shape)
-    if forbid_singletons or forbid_full_sets:
-        mask = draw_given(uniform, xi, truth, forbid_singletons, forbid_full_sets)
-    else:
-        mask = uniform < xi
-    rows = np.arange(len(truth))
-    mask[rows, truth] = True
+    generator = np.random.default_rng(int(seed))  # gives the same numbers in blocks as all at once
+    expected = np.zeros(len(truth))
+
+    def masks() -> Iterator[np.ndarray]:
+        for rows in row_blocks(len(truth), n_classes):
+            xi, here, y = chances(rows), np.arange(len(rows)), truth[rows]
+            uniform = generator.random(xi.shape)
+            if forbid_singletons or forbid_full_sets:
+                mask = draw_given(uniform, xi, y, forbid_singletons, forbid_full_sets, int(rows[0]))
+            else:
+                mask = uniform < xi
+            mask[here, y] = True
+            expected[rows] = xi.sum(axis=1) - xi[here, y]  # false candidates
+            yield mask
+
+    sets = CompactSets.of_masks(masks(), n_classes)
     provenance = {
         **facts,
         "seed": int(seed),
-        "classes": xi.shape[1],
+        "classes": n_classes,
         "forbid_singletons": forbid_singletons,
         "forbid_full_sets": forbid_full_sets,
     }
     if not (forbid_singletons or forbid_full_sets) and len(truth):
-        false_candidates = xi.sum(axis=1) - xi[rows, truth]
-        provenance["expected_mean_size"] = round(1 + float(false_candidates.mean()), 6)
-    names = tuple(range(xi.shape[1])) if classes is None else tuple(map(native, classes))
-    provenance["hash"] = sets_hash(mask, names)
-    return Candidates(mask, names, truth, provenance=provenance, source=str(facts["rule"]))
+        provenance["expected_mean_size"] = round(1 + float(expected.mean()), 6)
+    names = tuple(range(n_classes)) if classes is None else tuple(map(native, classes))
+    drawn = Candidates(sets, names, truth, provenance=provenance, source=str(facts["rule"]))
+    drawn.provenance["hash"] = drawn.hash
+    return drawn
 
 
 def draw_given(
-    uniform: np.ndarray, xi: np.ndarray, truth: np.ndarray, some_in: bool, some_out: bool
+    uniform: np.ndarray, xi: np.ndarray, truth: np.ndarray, some_in: bool, some_out: bool, first_row: int = 0
 ) -> np.ndarray:
     """Independent draws given that at least one wrong label is in (and/or at least one is out).
 
@@ -71,8 +88,8 @@ def draw_given(
         i = impossible[0]
         what = " and ".join(["no singletons"] * some_in + ["no full sets"] * some_out)
         raise CandidateError(
-            f"row {i} (true label {truth[i]}, {k} classes) cannot have {what}: its wrong labels join with "
-            f"probabilities {np.array2string(xi[i, wrong[i]], precision=3, threshold=6)}."
+            f"row {first_row + i} (true label {truth[i]}, {k} classes) cannot have {what}: its wrong labels "
+            f"join with probabilities {np.array2string(xi[i, wrong[i]], precision=3, threshold=6)}."
         )
     mask = np.zeros((n, k), dtype=bool)
     for j in range(k):

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
-from oneof.candidates.draw import checked_truth, made
+from oneof.candidates.compact import row_blocks
+from oneof.candidates.draw import Chances, checked_truth, made
 from oneof.candidates.sets import CandidateError, Candidates
 
 
@@ -59,9 +60,10 @@ def uniform_sets(
         Condition the law on sets of at least two labels, at most K-1 labels.
     """
     y = checked_truth(truth, n_classes)
-    xi = np.full((len(y), n_classes), 0.5)
     facts = {"rule": "uniform", "seed": seed}
-    return made(xi, y, classes, facts, forbid_singletons, forbid_full_sets)
+    return made(
+        _everywhere(0.5, n_classes), y, n_classes, classes, facts, forbid_singletons, forbid_full_sets
+    )
 
 
 def flip_sets(
@@ -81,9 +83,10 @@ def flip_sets(
     y = checked_truth(truth, n_classes)
     if not 0 <= rate <= 1:
         raise CandidateError(f"rate = {rate!r}: give a probability between 0 and 1.")
-    xi = np.full((len(y), n_classes), float(rate))
     facts = {"rule": "flips", "rate": float(rate), "seed": seed}
-    return made(xi, y, classes, facts, forbid_singletons, forbid_full_sets)
+    return made(
+        _everywhere(float(rate), n_classes), y, n_classes, classes, facts, forbid_singletons, forbid_full_sets
+    )
 
 
 def class_sets(
@@ -113,8 +116,10 @@ def class_sets(
         y, j = bad[0]
         raise CandidateError(f"matrix[{y}, {j}] = {table[y, j]}: give probabilities between 0 and 1.")
     y = checked_truth(truth, len(table))
-    facts = {"rule": "class", "seed": seed, "matrix_hash": _digest(np.where(off, table, 0.0))}
-    return made(table[y], y, classes, facts, forbid_singletons, forbid_full_sets)
+    facts = {"rule": "class", "seed": seed, "matrix_hash": _digest([np.where(off, table, 0.0)])}
+    return made(
+        lambda rows: table[y[rows]], y, len(table), classes, facts, forbid_singletons, forbid_full_sets
+    )
 
 
 def similarity_flips(similarity: Any, rate: float) -> np.ndarray:
@@ -190,10 +195,22 @@ def instance_sets(
             f"the network's beliefs have shape {given.shape}; give one row per example, (n, K)."
         )
     y = checked_truth(truth, given.shape[1], len(given))
-    beliefs = _checked_q(given, y) if q is not None else wrong_label_q(given, y)
-    xi = np.minimum(1.0, rate * beliefs.shape[1] * beliefs)
-    facts = {"rule": "instance", "rate": float(rate), "seed": seed, "q_hash": _digest(beliefs)}
-    return made(xi, y, classes, facts, forbid_singletons, forbid_full_sets)
+    k, kind = given.shape[1], _checked_q if q is not None else _q_from_logs
+
+    def beliefs(rows: np.ndarray) -> np.ndarray:
+        return kind(given[rows], y[rows], int(rows[0]))
+
+    q_hash = _digest(beliefs(rows) for rows in row_blocks(len(y), k))
+    facts = {"rule": "instance", "rate": float(rate), "seed": seed, "q_hash": q_hash}
+    return made(
+        lambda rows: np.minimum(1.0, rate * k * beliefs(rows)),
+        y,
+        k,
+        classes,
+        facts,
+        forbid_singletons,
+        forbid_full_sets,
+    )
 
 
 def wrong_label_q(log_probabilities: Any, truth: Any) -> np.ndarray:
@@ -205,29 +222,35 @@ def wrong_label_q(log_probabilities: Any, truth: Any) -> np.ndarray:
     z = np.array(log_probabilities, dtype=np.float64)
     if z.ndim != 2:
         raise CandidateError(f"log-probabilities have shape {z.shape}; give one row per example, (n, K).")
-    y = checked_truth(truth, z.shape[1], len(z))
-    z[np.arange(len(z)), y] = -np.inf
+    return _q_from_logs(z, checked_truth(truth, z.shape[1], len(z)))
+
+
+def _q_from_logs(log_probabilities: np.ndarray, truth: np.ndarray, first_row: int = 0) -> np.ndarray:
+    z = np.array(log_probabilities, dtype=np.float64)
+    z[np.arange(len(z)), truth] = -np.inf
     bad = np.flatnonzero(~np.isfinite(z.max(axis=1)))  # NaN is the maximum of its row
     if len(bad):
         raise CandidateError(
-            f"row {bad[0]} has NaN or no finite log-probability of a wrong label; give the network's "
-            "log-softmax or logits, not the logarithm of an underflowed softmax."
+            f"row {first_row + bad[0]} has NaN or no finite log-probability of a wrong label; give the "
+            "network's log-softmax or logits, not the logarithm of an underflowed softmax."
         )
     return softmax(z, axis=1)
 
 
-def _checked_q(given: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def _checked_q(given: np.ndarray, truth: np.ndarray, first_row: int = 0) -> np.ndarray:
     beliefs = given.astype(np.float64)
     beliefs[np.arange(len(beliefs)), truth] = 0.0
     bad = np.argwhere(~((beliefs >= 0) & (beliefs <= 1)))
     if len(bad):
         i, j = bad[0]
-        raise CandidateError(f"q[{i}, {j}] = {beliefs[i, j]}: q holds probabilities between 0 and 1.")
+        raise CandidateError(
+            f"q[{first_row + i}, {j}] = {beliefs[i, j]}: q holds probabilities between 0 and 1."
+        )
     mass = beliefs.sum(axis=1)
     off = np.flatnonzero(np.abs(mass - 1) > 0.01)  # files keep q in half precision
     if len(off):
         raise CandidateError(
-            f"row {off[0]} of q sums to {mass[off[0]]:.4f} over the wrong labels, not to 1; "
+            f"row {first_row + off[0]} of q sums to {mass[off[0]]:.4f} over the wrong labels, not to 1; "
             "renormalise it, or give log_probabilities."
         )
     return beliefs
@@ -245,5 +268,12 @@ def _square(given: Any, name: str) -> np.ndarray:
     return table
 
 
-def _digest(values: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(values, dtype="<f8").tobytes()).hexdigest()[:16]
+def _everywhere(chance: float, n_classes: int) -> Chances:
+    return lambda rows: np.full((len(rows), n_classes), chance)
+
+
+def _digest(blocks: Iterable[np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(np.ascontiguousarray(block, dtype="<f8").tobytes())
+    return digest.hexdigest()[:16]

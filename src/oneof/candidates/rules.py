@@ -1,22 +1,24 @@
 """Rules that turn the answers of several people into one candidate set per row.
 
-A rule is called with the answers and the shape (rows, classes); it gives the mask and notes for a reader.
+A rule is called with the answers and the shape (rows, classes); it gives the sets and notes for a reader.
 `union`, `vaguest`, `majority` and `not_named` are rules; `share(t)` and `dawid_skene(k)` make one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from oneof.candidates.annotations import Answers
+from oneof.candidates.annotations import Answers, Votes
+from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.candidates.sets import CandidateError
 
-Decide = Callable[[Answers, tuple[int, int]], tuple[np.ndarray, list[str]]]
+Decided = tuple[CompactSets, list[str]]
+Decide = Callable[[Answers, tuple[int, int]], Decided]
 
 
 @dataclass(frozen=True)
@@ -31,39 +33,44 @@ class Rule:
     settings: Mapping[str, Any] = field(default_factory=dict)
     negative: bool = False
 
-    def __call__(self, answers: Answers, shape: tuple[int, int]) -> tuple[np.ndarray, list[str]]:
-        """The mask (rows, classes) and notes. Rows without an answer have no candidate."""
+    def __call__(self, answers: Answers, shape: tuple[int, int]) -> Decided:
+        """The sets of (rows, classes) and notes. Rows without an answer have no candidate."""
         return self.decide(answers, shape)
 
 
-def _union(answers: Answers, shape: tuple[int, int]) -> tuple[np.ndarray, list[str]]:
-    mask = np.zeros(shape, dtype=bool)
-    mask[answers.row, answers.label] = True
-    return mask, []
+def _union(answers: Answers, shape: tuple[int, int]) -> Decided:
+    return CompactSets.of_pairs(answers.row, answers.label, shape), []
 
 
-def _vaguest(answers: Answers, shape: tuple[int, int]) -> tuple[np.ndarray, list[str]]:
-    mask = np.zeros(shape, dtype=bool)
+def _vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
     if not len(answers):
-        return mask, []
+        return _union(answers, shape)
     row, _, group = answers.groups()
     size = np.bincount(group)
-    support = np.bincount(group, weights=answers.counts(*shape)[answers.row, answers.label])
+    votes = answers.votes()
+    support = np.bincount(group, weights=votes.times[votes.of_answer])
     # of equally large sets the one whose labels have most votes, then the annotator who comes first
     order = np.lexsort((np.arange(len(row)), -support, -size, row))
     first = order[np.r_[True, np.diff(row[order]) > 0]]
     chosen = np.isin(group, first)
-    mask[answers.row[chosen], answers.label[chosen]] = True
-    return mask, []
+    return CompactSets.of_pairs(answers.row[chosen], answers.label[chosen], shape), []
 
 
-def _majority(answers: Answers, shape: tuple[int, int]) -> tuple[np.ndarray, list[str]]:
-    votes = answers.counts(*shape)
-    return (votes == votes.max(axis=1, keepdims=True)) & (votes > 0), []
+def _most_named(votes: Votes, n_rows: int) -> np.ndarray:
+    """Which of the named labels nobody of their row exceeds."""
+    top = np.zeros(n_rows, dtype=np.int64)
+    np.maximum.at(top, votes.row, votes.times)
+    return votes.times == top[votes.row]
 
 
-def _not_named(answers: Answers, shape: tuple[int, int]) -> tuple[np.ndarray, list[str]]:
-    return ~_union(answers, shape)[0], []
+def _majority(answers: Answers, shape: tuple[int, int]) -> Decided:
+    votes = answers.votes()
+    best = _most_named(votes, shape[0])
+    return CompactSets.of_pairs(votes.row[best], votes.label[best], shape), []
+
+
+def _not_named(answers: Answers, shape: tuple[int, int]) -> Decided:
+    return _union(answers, shape)[0].complement(), []
 
 
 union = Rule("union", _union)
@@ -87,16 +94,17 @@ def share(at_least: float) -> Rule:
     if not 0 < at_least <= 1:
         raise CandidateError(f"share({at_least!r}): give a share of the annotators above 0, at most 1.")
 
-    def decide(answers: Answers, shape: tuple[int, int]) -> tuple[np.ndarray, list[str]]:
+    def decide(answers: Answers, shape: tuple[int, int]) -> Decided:
         row, _, _ = answers.groups()
-        people = np.bincount(row, minlength=shape[0])[:, None]
-        votes = answers.counts(*shape)
+        people = np.bincount(row, minlength=shape[0])
+        votes = answers.votes()
         # a share of 0.1 of ten people is one person, whatever 0.1 * 10 is in floating point
-        mask = (votes >= at_least * people - 1e-9) & (votes > 0)
-        below = (people[:, 0] > 0) & ~mask.any(axis=1)
-        mask[below] = _majority(answers, shape)[0][below]
+        enough = votes.times >= at_least * people[votes.row] - 1e-9
+        below = (people > 0) & (np.bincount(votes.row[enough], minlength=shape[0]) == 0)
+        kept = enough | (below[votes.row] & _most_named(votes, shape[0]))
         note = f"rows in which no label was given by {at_least:.0%}: {below.sum()} (their most frequent kept)"
-        return mask, [note] if below.any() else []
+        sets = CompactSets.of_pairs(votes.row[kept], votes.label[kept], shape)
+        return sets, [note] if below.any() else []
 
     return Rule("share", decide, {"at_least": at_least})
 
@@ -111,19 +119,25 @@ def dawid_skene(k: int = 2, at_least: float = 0.0) -> Rule:
     if not 0 <= at_least < 1:
         raise CandidateError(f"dawid_skene(at_least={at_least!r}): give a probability below 1.")
 
-    def decide(answers: Answers, shape: tuple[int, int]) -> tuple[np.ndarray, list[str]]:
+    def decide(answers: Answers, shape: tuple[int, int]) -> Decided:
         if k > shape[1]:
             raise CandidateError(f"dawid_skene({k}): there are only {shape[1]} classes.")
         found = estimate_true_labels(answers, *shape)
-        best = np.argsort(-found.posterior, axis=1, kind="stable")[:, :k]
-        mask = np.zeros(shape, dtype=bool)
-        np.put_along_axis(mask, best, True, axis=1)
-        mask &= found.posterior >= at_least
-        np.put_along_axis(mask, best[:, :1], True, axis=1)
-        mask[np.bincount(answers.row, minlength=shape[0]) == 0] = False
+        answered = np.bincount(answers.row, minlength=shape[0]) > 0
+
+        def masks() -> Iterator[np.ndarray]:
+            for rows in row_blocks(*shape):
+                posterior = found.posterior_of(rows)
+                best = np.argsort(-posterior, axis=1, kind="stable")[:, :k]
+                mask = np.zeros(posterior.shape, dtype=bool)
+                np.put_along_axis(mask, best, True, axis=1)
+                mask &= posterior >= at_least
+                np.put_along_axis(mask, best[:, :1], True, axis=1)
+                yield mask & answered[rows, None]
+
         state = "" if found.converged else ", not converged"
         right = found.reliability[np.unique(answers.worker)]
-        return mask, [
+        return CompactSets.of_masks(masks(), shape[1]), [
             f"Dawid-Skene: {len(found.log_likelihood)} iterations{state}; annotators are right with "
             f"probability {right.min():.2f} to {right.max():.2f}"
         ]

@@ -8,32 +8,43 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from oneof.candidates.cells import CandidateError, is_missing, native, ordered, short
+from oneof.candidates.cells import CandidateError, ordered, short
+from oneof.candidates.checks import (
+    UNKNOWN,
+    NoInformationWarning,
+    check_rows,
+    checked_classes,
+    checked_evidence,
+    checked_mask,
+    checked_positions,
+    checked_truth,
+    one_set,
+)
+from oneof.candidates.compact import CompactSets
 
-UNKNOWN = -1
-"""Value of `Candidates.truth` for a row whose true label is not known."""
+__all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning", "sets_hash"]
+
+CACHED_MASK = 2**24
+"""A dense mask of at most so many entries is kept once it was asked for."""
 
 
-class NoInformationWarning(UserWarning):
-    """Some rows have all classes as candidates and so say nothing about their label."""
-
-
-@dataclass(frozen=True, eq=False)
 class Candidates:
     """One candidate set per row.
 
-    Build it with `from_mask`, `from_sets` or `from_labels`; the plain constructor runs the
-    same checks.
+    Build it with `from_sets`, `from_labels`, `from_mask` or `from_positions`; the plain constructor runs the
+    same checks. Sets are kept by position (`positions`, `starts`): memory grows with the candidates, not with
+    rows × classes. `mask` is the dense view.
 
     Parameters
     ----------
-    mask : bool array (n, c)
+    mask : bool array (n, c) or CompactSets
         `mask[i, k]` says that class k is a candidate of row i. Every row has at least one.
     classes : sequence of length c
         Names of the classes, in the order of the columns.
@@ -44,6 +55,9 @@ class Candidates:
         Whether the source cannot promise that the true label is among the candidates.
     provenance : mapping
         Where the sets come from: rule, rate, seed, file. Free form, JSON-like.
+    evidence : array (m,) or (n, c), optional
+        How strongly each candidate is supported: votes, likelihoods, scores. Not negative; one number per
+        candidate in the order of `positions`, or a matrix that is 0 outside the sets.
 
     Examples
     --------
@@ -52,29 +66,55 @@ class Candidates:
     ('bird', 'cat', 'dog')
     >>> c.sizes.tolist()
     [2, 1, 2]
+    >>> c.positions.tolist(), c.starts.tolist()
+    ([1, 2, 2, 0, 1], [0, 2, 3, 5])
     """
 
-    mask: np.ndarray
+    compact: CompactSets
     classes: tuple[Any, ...]
-    truth: np.ndarray | None = None
-    truth_may_be_outside: bool = False
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    source: str = "candidates"
+    truth: np.ndarray | None
+    truth_may_be_outside: bool
+    provenance: dict[str, Any]
+    source: str
+    evidence: np.ndarray | None
 
-    def __post_init__(self) -> None:
-        mask = _checked_mask(self.mask, self.source)
-        classes = _checked_classes(self.classes, self.source)
-        if len(classes) != mask.shape[1]:
+    def __init__(
+        self,
+        mask: Any,
+        classes: Iterable[Any],
+        truth: Any = None,
+        truth_may_be_outside: bool = False,
+        provenance: Mapping[str, Any] | None = None,
+        source: str = "candidates",
+        evidence: Any = None,
+    ) -> None:
+        compact = mask if isinstance(mask, CompactSets) else CompactSets.of_mask(checked_mask(mask, source))
+        names = checked_classes(classes, source)
+        if len(names) != compact.n_classes:
             raise CandidateError(
-                f"{self.source} has {mask.shape[1]} columns but {len(classes)} class names were given: "
-                f"[{short(classes, 8)}].\n  Give one name per column."
+                f"{source} has {compact.n_classes} columns but {len(names)} class names were given: "
+                f"[{short(names, 8)}].\n  Give one name per column."
             )
-        _check_rows(mask, self.source)
-        truth = None if self.truth is None else _checked_truth(self, mask)
-        mask.setflags(write=False)
-        facts = {"mask": mask, "classes": classes, "truth": truth, "provenance": dict(self.provenance)}
-        for name, value in facts.items():
-            object.__setattr__(self, name, value)
+        check_rows(compact, source)
+        facts = {
+            "compact": compact.freeze(),
+            "classes": names,
+            "truth_may_be_outside": truth_may_be_outside,
+            "provenance": dict(provenance or {}),
+            "source": source,
+            "evidence": None if evidence is None else checked_evidence(evidence, compact, source),
+        }
+        vars(self).update(facts)
+        vars(self)["truth"] = None if truth is None else checked_truth(truth, self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"candidates are frozen: {name!r} cannot be set; make new ones with `replace`.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"candidates are frozen: {name!r} cannot be deleted.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_mask", "_hash")}
 
     # ---- ways in ------------------------------------------------------------------------------
 
@@ -82,9 +122,22 @@ class Candidates:
     def from_mask(cls, mask: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From an (n, c) array of booleans or of 0 and 1."""
         if classes is None:
-            mask = _checked_mask(mask, more.get("source", "candidates"))
+            mask = checked_mask(mask, more.get("source", "candidates"))
             classes = range(mask.shape[1])
-        return cls(mask, tuple(classes), **more)
+        return cls(mask, classes, **more)
+
+    @classmethod
+    def from_positions(cls, positions: Any, starts: Any, classes: Sequence[Any], **more: Any) -> Candidates:
+        """From the columns of all candidates, row after row, and where each row starts.
+
+        Row i has `positions[starts[i] : starts[i + 1]]`, in any order; `evidence` is in the order given.
+        """
+        classes = tuple(classes)
+        source = more.get("source", "candidates")
+        compact, order = checked_positions(positions, starts, len(classes), source)
+        if order is not None and more.get("evidence") is not None:
+            more["evidence"] = np.asarray(more["evidence"])[order]
+        return cls(compact, classes, **more)
 
     @classmethod
     def from_sets(
@@ -92,24 +145,25 @@ class Candidates:
     ) -> Candidates:
         """From one collection of class names per row. `classes` fixes the columns and their order."""
         source = more.get("source", "candidates")
-        rows = [_one_set(row, i, source) for i, row in enumerate(sets)]
+        rows = [one_set(row, i, source) for i, row in enumerate(sets)]
         if classes is None:
             classes = ordered({label for row in rows for label in row})
             if not classes:
                 raise CandidateError(f"{source} names no class at all: nothing can be learned from it.")
-        names = _checked_classes(classes, source)
+        names = checked_classes(classes, source)
         column = {name: k for k, name in enumerate(names)}
-        mask = np.zeros((len(rows), len(names)), dtype=bool)
+        positions = array("i")
         for i, row in enumerate(rows):
-            for label in row:
-                if label not in column:
-                    raise CandidateError(
-                        f"row {i} names an unknown class.\n  {source}[{i}] = [{short(row, 8)}], "
-                        f"but {label!r} is not one of [{short(names, 8)}].\n"
-                        "  Correct the label or add the class to `classes`."
-                    )
-                mask[i, column[label]] = True
-        return cls(mask, names, **more)
+            try:
+                positions.extend(sorted([column[label] for label in row]))
+            except KeyError as error:
+                raise CandidateError(
+                    f"row {i} names an unknown class.\n  {source}[{i}] = [{short(row, 8)}], "
+                    f"but {error.args[0]!r} is not one of [{short(names, 8)}].\n"
+                    "  Correct the label or add the class to `classes`."
+                ) from None
+        sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        return cls(CompactSets.of_sizes(np.array(positions), sizes, len(names)), names, **more)
 
     @classmethod
     def from_labels(cls, labels: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
@@ -122,17 +176,50 @@ class Candidates:
                 f"{source} has shape {values.shape}; labels are one value per row, shape (n,)."
             )
         made = cls.from_sets([[v] for v in values.tolist()], classes, **more)
-        truth = made.mask.argmax(axis=1) if len(made) else np.zeros(0, dtype=np.int64)
-        return cls(made.mask, made.classes, **{"truth": truth, **more})
+        return made if "truth" in more else made.replace(truth=made.positions)
 
     # ---- facts --------------------------------------------------------------------------------
 
+    @property
+    def positions(self) -> np.ndarray:
+        """The columns of the candidates of row 0, of row 1, ...; ascending within a row."""
+        return self.compact.positions
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where each row starts in `positions`, and at the end their number."""
+        return self.compact.starts
+
+    @property
+    def mask(self) -> np.ndarray:
+        """Boolean (n, c), read-only. Where it is large it is made anew each time: `rows` gives a part."""
+        if "_mask" in vars(self):
+            return vars(self)["_mask"]
+        mask = self.compact.dense()
+        mask.setflags(write=False)
+        if mask.size <= CACHED_MASK:
+            vars(self)["_mask"] = mask
+        return mask
+
+    def rows(self, rows: Any) -> np.ndarray:
+        """The mask of some rows: a boolean array (rows, c)."""
+        return self.compact.dense(self._numbers(rows))
+
+    def evidence_of(self, rows: Any) -> np.ndarray:
+        """The evidence of some rows as an array (rows, c), 0 outside the sets; without evidence 1 inside."""
+        values = np.ones(len(self.positions)) if self.evidence is None else self.evidence
+        return self.compact.dense(self._numbers(rows), values)
+
+    def has(self, rows: Any, columns: Any) -> np.ndarray:
+        """Boolean: whether column `columns[i]` is a candidate of row `rows[i]`."""
+        return self.compact.holds(self._numbers(rows), np.asarray(columns))
+
     def __len__(self) -> int:
-        return self.mask.shape[0]
+        return len(self.compact)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.mask.shape
+        return self.compact.shape
 
     def __getitem__(self, rows: Any) -> Candidates:
         """`take`; lets scikit-learn's splitters cut candidates like any other y."""
@@ -140,12 +227,12 @@ class Candidates:
 
     @property
     def n_classes(self) -> int:
-        return self.mask.shape[1]
+        return self.compact.n_classes
 
     @property
     def sizes(self) -> np.ndarray:
         """Number of candidates of each row."""
-        return self.mask.sum(axis=1)
+        return self.compact.sizes
 
     @property
     def singletons(self) -> np.ndarray:
@@ -154,22 +241,35 @@ class Candidates:
 
     @property
     def hash(self) -> str:
-        """Digest of sets and class names: the same sets have the same hash wherever they were made."""
-        return sets_hash(self.mask, self.classes)
+        """Digest of sets, names and evidence: the same sets have the same hash wherever they were made."""
+        if "_hash" not in vars(self):
+            vars(self)["_hash"] = sets_hash(self.compact, self.classes, self.evidence)
+        return vars(self)["_hash"]
 
     def sets(self) -> list[list[Any]]:
         """The candidate sets as lists of class names."""
-        return [[self.classes[k] for k in np.flatnonzero(row)] for row in self.mask]
+        names = [self.classes[k] for k in self.positions.tolist()]
+        starts = self.starts.tolist()
+        return [names[first:last] for first, last in pairwise(starts)]
 
     def take(self, rows: Any) -> Candidates:
         """The candidates of some rows, by index or boolean mask, in that order."""
-        rows = np.asarray(rows)
-        truth = None if self.truth is None else self.truth[rows]
+        rows = self._numbers(rows)
+        return self.replace(
+            mask=self.compact.take(rows),
+            truth=None if self.truth is None else self.truth[rows],
+            evidence=None if self.evidence is None else self.evidence[self.compact.places(rows)],
+        )
+
+    def replace(self, **facts: Any) -> Candidates:
+        """The same candidates with other facts, named as in the constructor."""
+        known = {"mask": self.compact} | {name: getattr(self, name) for name in _FACTS}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoInformationWarning)  # said once, when the whole was built
-            return Candidates(
-                self.mask[rows], self.classes, truth, self.truth_may_be_outside, self.provenance, self.source
-            )
+            return Candidates(**known | facts)
+
+    def _numbers(self, rows: Any) -> np.ndarray:
+        return np.arange(len(self))[np.asarray(rows)]
 
     def describe(self) -> str:
         """One line for logs and reports."""
@@ -182,134 +282,35 @@ class Candidates:
         )
 
     def __repr__(self) -> str:
-        return f"Candidates({self.describe()}{', truth known' if self.truth is not None else ''})"
+        known = ", truth known" if self.truth is not None else ""
+        return f"Candidates({self.describe()}{known}{', with evidence' if self.evidence is not None else ''})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
-        if self.truth is None or other.truth is None:
-            same_truth = self.truth is other.truth
-        else:
-            same_truth = np.array_equal(self.truth, other.truth)
-        return same_truth and self.classes == other.classes and np.array_equal(self.mask, other.mask)
+        return (
+            _same_array(self.truth, other.truth)
+            and self.classes == other.classes
+            and self.compact.same(other.compact)
+            and _same_array(self.evidence, other.evidence)
+        )
 
     def __hash__(self) -> int:
         return hash(self.hash)
 
 
-def sets_hash(mask: np.ndarray, classes: tuple[Any, ...]) -> str:
-    digest = hashlib.sha256(repr((mask.shape, classes)).encode())
-    digest.update(np.packbits(mask, axis=1).tobytes())
+_FACTS = ("classes", "truth", "truth_may_be_outside", "provenance", "source", "evidence")
+
+
+def sets_hash(sets: CompactSets, classes: tuple[Any, ...], evidence: np.ndarray | None = None) -> str:
+    """Of the bits of the mask, row after row; and of the evidence, where there is some."""
+    digest = hashlib.sha256(repr((sets.shape, classes)).encode())
+    for rows in sets.blocks():
+        digest.update(np.packbits(sets.dense(rows), axis=1).tobytes())
+    if evidence is not None:
+        digest.update(b"evidence" + evidence.astype("<f8").tobytes())
     return digest.hexdigest()[:16]
 
 
-def _checked_mask(given: Any, source: str) -> np.ndarray:
-    """The mask as a fresh boolean (n, c) array, or an error that names the first bad entry."""
-    try:
-        values = np.asarray(given)
-    except ValueError as error:
-        raise CandidateError(
-            f"{source} is ragged: its rows have different lengths.\n"
-            "  Use Candidates.from_sets for lists of labels."
-        ) from error
-    if values.ndim != 2 or values.shape[1] == 0:
-        raise CandidateError(
-            f"{source} has shape {values.shape}; a candidate mask has shape (rows, classes).\n"
-            "  Use Candidates.from_labels for one label per row, Candidates.from_sets for lists of labels."
-        )
-    if values.dtype == bool:
-        return values.copy()
-    if values.dtype.kind not in "iuf":
-        raise CandidateError(
-            f"{source} holds {values.dtype}, not booleans or 0 and 1.\n"
-            "  Use Candidates.from_sets for lists of class names."
-        )
-    bad = (values != 0) & (values != 1)  # true for NaN as well
-    if bad.any():
-        i, k = np.argwhere(bad)[0]
-        what = "is NaN" if np.isnan(float(values[i, k])) else f"is {values[i, k]!s}, neither 0 nor 1"
-        raise CandidateError(
-            f"row {i} of the mask {what}.\n  {source}[{i}, {k}] = {values[i, k]!s}\n"
-            "  A mask says for each class whether it is a candidate; for scores choose a threshold first."
-        )
-    return values.astype(bool)
-
-
-def _checked_classes(given: Iterable[Any], source: str) -> tuple[Any, ...]:
-    classes = tuple(native(v) for v in given)
-    seen: dict[Any, int] = {}
-    for k, name in enumerate(classes):
-        if is_missing(name):
-            raise CandidateError(f"class {k} of {source} has no name: classes[{k}] = {name!r}.")
-        if name in seen:
-            raise CandidateError(
-                f"class name {name!r} stands twice in {source}: classes[{seen[name]}] and classes[{k}].\n"
-                "  Give every class one name of its own."
-            )
-        seen[name] = k
-    return classes
-
-
-def _check_rows(mask: np.ndarray, source: str) -> None:
-    sizes = mask.sum(axis=1)
-    empty = np.flatnonzero(sizes == 0)
-    if len(empty):
-        others = f" ({len(empty)} rows in all)" if len(empty) > 1 else ""
-        raise CandidateError(
-            f"row {empty[0]} has no candidate label{others}.\n  {source}[{empty[0]}] = []\n"
-            "  Give at least one label per row, or drop the row."
-        )
-    full = np.flatnonzero(sizes == mask.shape[1])
-    if len(full) and mask.shape[1] > 1:
-        warnings.warn(
-            f"{len(full)} of {len(mask)} rows have all {mask.shape[1]} classes as candidates "
-            f"(first: {source}[{full[0]}]); they carry no information about their label.",
-            NoInformationWarning,
-            stacklevel=4,
-        )
-
-
-def _checked_truth(self: Candidates, mask: np.ndarray) -> np.ndarray:
-    truth = np.asarray(self.truth)
-    if truth.shape != (len(mask),):
-        raise CandidateError(
-            f"the true labels have shape {truth.shape}, but there are {len(mask)} rows; "
-            "give one class index per row."
-        )
-    if truth.dtype.kind not in "iu":
-        raise CandidateError(f"the true labels are {truth.dtype}; give class indices (-1 where unknown).")
-    truth = truth.astype(np.int64)
-    wrong = np.flatnonzero((truth < UNKNOWN) | (truth >= mask.shape[1]))
-    if len(wrong):
-        raise CandidateError(
-            f"row {wrong[0]} has true label {truth[wrong[0]]}, but there are only {mask.shape[1]} classes "
-            f"(0 to {mask.shape[1] - 1}; -1 for unknown)."
-        )
-    known = np.flatnonzero(truth != UNKNOWN)
-    outside = known[~mask[known, truth[known]]]
-    if len(outside) and not self.truth_may_be_outside:
-        i = outside[0]
-        raise CandidateError(
-            f"row {i}: the true label {self.classes[truth[i]]!r} is not among its candidates.\n"
-            f"  {self.source}[{i}] = [{short([self.classes[k] for k in np.flatnonzero(mask[i])], 8)}]\n"
-            f"  ({len(outside)} such rows.) If that can happen in this source, say truth_may_be_outside=True."
-        )
-    truth.setflags(write=False)
-    return truth
-
-
-def _one_set(row: Any, i: int, source: str) -> list[Any]:
-    """The labels of one row as plain Python values, repeated labels dropped."""
-    if isinstance(row, str | bytes) or not isinstance(row, Iterable):
-        raise CandidateError(
-            f"row {i} is not a collection of labels.\n  {source}[{i}] = {row!r}\n"
-            f"  Write [{row!r}] for one known label, or use Candidates.from_labels."
-        )
-    labels = list(dict.fromkeys(native(v) for v in row))
-    for label in labels:
-        if is_missing(label):
-            raise CandidateError(
-                f"row {i} has a missing label.\n  {source}[{i}] = [{short(labels, 8)}]\n"
-                "  Drop the missing entry; a set lists only labels that are possible."
-            )
-    return labels
+def _same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    return a is b if a is None or b is None else np.array_equal(a, b)

@@ -79,9 +79,7 @@ def ready_made_sets(
             made = Candidates(mask.astype(bool), classes, truth, provenance=provenance, source=path.name)
         except CandidateError as error:
             raise DataError(f"{path}: {' '.join(str(error).split())}") from None
-        return Candidates(
-            made.mask, classes, truth, provenance={**provenance, "hash": made.hash}, source=path.name
-        )
+        return made.replace(provenance={**provenance, "hash": made.hash})
     return None
 
 

@@ -20,6 +20,7 @@ the rows 0 … B − 1 for every batch in L_con, so that published figures come 
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -47,7 +48,7 @@ class Able(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net, projection=Projection(task, self.size))
-        state.rows.add("target", uniform(task.candidates, dtype=task.dtype))
+        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from oneof.methods.state import RowState, State
+from oneof.methods.rows import CandidateRows, RowState
+from oneof.methods.state import State
 from oneof.methods.targets import candidate_softmax
 from oneof.nets import Net
 
 __all__ = [
     "Batch",
+    "CandidateRows",
     "CleanBatch",
     "Method",
     "MethodInfo",
@@ -79,8 +81,9 @@ class Task:
     """What a method is told about the fit it takes part in."""
 
     net: Net
-    candidates: Tensor
-    """Boolean (n, c), on the training device."""
+    candidates: CandidateRows
+    """The sets of all rows, on the training device: `take(index)` gives those of some rows as a mask. What is
+    given as a boolean tensor (n, c) becomes this."""
     example: Tensor
     """A few inputs, to find out shapes."""
     device: torch.device
@@ -92,20 +95,30 @@ class Task:
     has_clean: bool = False
     truth: Tensor | None = None
     """True labels (−1 unknown): for the supervised oracle and for reports only."""
-    row_pass: Callable[[Callable[[Tensor], Tensor]], Tensor] | None = None
+    row_pass: Callable[[Callable[[Tensor, Tensor], Tensor]], Tensor] | None = None
+    """A function of inputs and numbers of rows, applied to all rows in their order."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.candidates, Tensor):
+            self.candidates = CandidateRows.of_mask(self.candidates)
 
     @property
     def n_rows(self) -> int:
-        return self.candidates.shape[0]
+        return self.candidates.n_rows
 
     @property
     def n_classes(self) -> int:
-        return self.candidates.shape[1]
+        return self.candidates.n_classes
 
     def each_row(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """`function` of every row, in row order: evaluation mode, no gradient, no augmentation."""
         assert self.row_pass is not None, "each_row is there once training has begun"
-        return self.row_pass(function)
+        return self.row_pass(lambda x, index: function(x))
+
+    def each_set(self, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The same for a function of rows and the masks of their sets."""
+        assert self.row_pass is not None, "each_set is there once training has begun"
+        return self.row_pass(lambda x, index: function(x, self.candidates.take(index)))
 
 
 class Restart:
@@ -179,8 +192,7 @@ class Method:
         """(n, c): the disambiguated training set; the stored rows, or an epoch pass where there are none."""
         if self.watched and self.watched[-1] in state.rows:
             return state.rows[self.watched[-1]]
-        logits = task.each_row(lambda x: self.logits(state, x))
-        return candidate_softmax(logits, task.candidates)
+        return task.each_set(lambda x, mask: candidate_softmax(self.logits(state, x), mask))
 
     def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
         """Facts for the epoch's log: accuracy of every watched table where the truth is known."""
@@ -188,7 +200,7 @@ class Method:
             return {}
         known = truth >= 0
         return {
-            f"{name}_accuracy": (state.rows[name].argmax(dim=1) == truth)[known].float().mean()
+            f"{name}_accuracy": (state.rows.each(_best, name) == truth)[known].float().mean()
             for name in self.watched
             if name in state.rows
         }
@@ -204,6 +216,10 @@ class Method:
     def params(self) -> dict[str, Any]:
         """Hyper-parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def _best(table: Tensor) -> Tensor:
+    return table.argmax(dim=1)
 
 
 @dataclass(frozen=True)

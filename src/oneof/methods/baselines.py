@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from oneof.methods.base import Batch, Method, State, StepInfo, Task, register
+from oneof.methods.base import Batch, CandidateRows, Method, State, StepInfo, Task, register
 from oneof.methods.losses import mean_cross_entropy, set_loss
 from oneof.methods.targets import uniform
 
@@ -63,8 +62,8 @@ class Oracle(Method):
                 "the oracle needs the true label of every training row; these candidates lack it"
             )
         state = State(task.net)
-        one_hot = torch.nn.functional.one_hot(task.truth, task.n_classes)
-        state.rows.add("target", one_hot.to(task.dtype))
+        right = CandidateRows.of_labels(task.truth, task.n_classes)
+        state.rows.add("target", lambda mask: mask.to(task.dtype), support=right)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

@@ -28,6 +28,7 @@ temperatures are PLENCH's (all 1); the authors' tuned values, powers of ten, dif
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,8 +70,8 @@ class Idgp(Method):
     def setup(self, task: Task) -> State:
         state = State(task.net, coins=independent_copy(task.net))
         state.notes["lr"] = task.lr
-        state.rows.add("target", uniform(task.candidates, dtype=task.dtype))
-        state.rows.add("present", task.candidates.to(task.dtype))
+        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("present", lambda mask: mask.to(task.dtype), support=task.candidates)
         return state
 
     def param_groups(self, state: State) -> list[dict[str, Any]]:

@@ -39,8 +39,9 @@ class Lws(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net)
-        weights = torch.full(task.candidates.shape, 1 / task.n_classes, dtype=task.dtype, device=task.device)
-        state.rows.add("target", signed(weights, task.candidates))
+        mask = task.candidates.dense()  # labels outside the set have weights too: no table by candidate
+        weights = torch.full(mask.shape, 1 / task.n_classes, dtype=task.dtype, device=task.device)
+        state.rows.add("target", signed(weights, mask))
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
@@ -56,7 +57,7 @@ class Lws(Method):
 
     def pseudo_labels(self, state: State, task: Task) -> Tensor:
         # before a row's first visit its candidates have the mass |S|/c
-        return restrict(state.rows["target"].clamp(min=0), task.candidates)
+        return restrict(state.rows["target"].clamp(min=0), task.candidates.dense())
 
 
 def signed(weights: Tensor, mask: Tensor) -> Tensor:

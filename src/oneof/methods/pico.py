@@ -27,6 +27,7 @@ prototypes' sequence is computed in closed form.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -67,7 +68,7 @@ class Pico(Method):
     def setup(self, task: Task) -> State:
         projection = Projection(task, self.size)
         vector = task.example.new_zeros(self.size, dtype=task.dtype)
-        label = task.candidates.new_zeros((), dtype=torch.long)
+        label = vector.new_zeros((), dtype=torch.long)
         state = State(
             task.net,
             projection=projection,
@@ -76,7 +77,7 @@ class Pico(Method):
             prototypes=Prototypes(task.n_classes, self.size, like=vector),
             queue=Queue(min(self.queue, task.n_rows), vector=vector, label=label),
         )
-        state.rows.add("target", uniform(task.candidates, dtype=task.dtype))
+        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

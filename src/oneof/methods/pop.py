@@ -20,12 +20,14 @@ is over the epochs there are.) The labels alive are a table of their own; the au
 C > 0, so that a weight which underflows is lost without a decision.
 """
 
+import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
+from oneof.methods.base import Batch, Method, RowState, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.targets import candidate_softmax, restrict, uniform
 
@@ -52,10 +54,10 @@ class Pop(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net, theta=torch.tensor(self.theta, dtype=task.dtype))
-        target = uniform(task.candidates, dtype=task.dtype)
-        state.rows.add("target", target)
-        state.rows.add("alive", task.candidates)
-        state.rows.add("recent", torch.zeros_like(target))
+        sets = task.candidates
+        state.rows.add("target", partial(uniform, dtype=task.dtype), support=sets)
+        state.rows.add("alive", torch.clone, support=sets)
+        state.rows.add("recent", partial(torch.zeros_like, dtype=task.dtype), support=sets)
         return state
 
     def row_numbers(self, n_classes: int) -> int:
@@ -69,20 +71,28 @@ class Pop(Method):
         return mean_cross_entropy(logits, target)
 
     def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
-        target, alive, recent = (state.rows[name] for name in ("target", "alive", "recent"))
+        rows = state.rows
         if step.epoch < 0:  # nothing has been learned yet
             return
-        recent += target
+        rows.change(lambda recent, target: {"recent": recent + target}, "recent", "target")
         if step.epoch % self.window:
             return
         if step.epoch >= self.warm_up:
-            kept = purify(recent, alive, state.theta)
-            removed = alive.sum() - kept.sum()
-            stalled = (removed < STALLED * alive.numel()) & (state.theta < THETA_LIMIT)
-            state.theta *= 1 + self.growth * stalled
-            alive.copy_(kept)
-            target.copy_(restrict(recent, kept))
-        recent.zero_()
+            before = n_alive(rows)
+            rows.change(partial(purified, theta=state.theta), "recent", "alive")
+            few = before - n_alive(rows) < STALLED * math.prod(rows.shape("alive"))
+            state.theta *= 1 + self.growth * (few & (state.theta < THETA_LIMIT))
+        rows.change(lambda recent: {"recent": torch.zeros_like(recent)}, "recent")
+
+
+def n_alive(rows: RowState) -> Tensor:
+    return rows.each(lambda alive: alive.sum(dim=1), "alive").sum()
+
+
+def purified(recent: Tensor, alive: Tensor, theta: Tensor) -> dict[str, Tensor]:
+    """The labels that stay, and the targets within them."""
+    kept = purify(recent, alive, theta)
+    return {"alive": kept, "target": restrict(recent, kept)}
 
 
 def purify(recent: Tensor, alive: Tensor, theta: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ is their mean and the weights come from the first.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
@@ -27,7 +28,7 @@ class Proden(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net)
-        state.rows.add("target", uniform(task.candidates, dtype=task.dtype))
+        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

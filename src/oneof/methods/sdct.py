@@ -30,6 +30,7 @@ always has as many rows as the batch, drawn from the selected ones. log(1 − p)
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -69,8 +70,8 @@ class Sdct(Method):
         zeros = task.example.new_zeros(2, task.n_classes, dtype=task.dtype)
         state = State(task.net, second=independent_copy(task.net), class_threshold=zeros, late=zeros[:, 0])
         for m in (0, 1):
-            state.rows.add(f"target_{m}", uniform(task.candidates, dtype=task.dtype))
-            state.rows.add(f"selected_{m}", torch.zeros_like(task.candidates[:, 0]))
+            state.rows.add(f"target_{m}", partial(uniform, dtype=task.dtype), support=task.candidates)
+            state.rows.add(f"selected_{m}", torch.zeros(task.n_rows, dtype=torch.bool, device=task.device))
         return state
 
     def predictors(self, state: State) -> tuple[nn.Module, ...]:
@@ -84,11 +85,11 @@ class Sdct(Method):
         if coming < self.warm_up * step.epochs or coming == step.epochs:
             return
         for m, net in enumerate(self.predictors(state)):
-            p = candidate_softmax(task.each_row(net), task.candidates)
-            entropy = normalised_entropy(p, task.candidates)
+            found = task.each_set(partial(entropy_and_label, net))
+            entropy, label = found[:, 0], found[:, 1].long()
             chosen = select(entropy, self.selected)
             state.rows[f"selected_{m}"].copy_(chosen)
-            state.class_threshold[m] = class_means(entropy, p.argmax(dim=1), chosen, task.n_classes)
+            state.class_threshold[m] = class_means(entropy, label, chosen, task.n_classes)
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         mask, weak = batch.candidates, batch.view("weak")
@@ -143,6 +144,12 @@ def normalised_entropy(p: Tensor, mask: Tensor) -> Tensor:
     return torch.special.entr(p).sum(dim=1) / size.clamp(min=2).log()
 
 
+def entropy_and_label(net: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
+    """(B, 2): how undecided a net is about each row, and the label it takes."""
+    p = candidate_softmax(net(x), mask)
+    return torch.stack([normalised_entropy(p, mask), p.argmax(dim=1).to(p.dtype)], dim=1)
+
+
 def select(entropy: Tensor, share: float) -> Tensor:
     """Mark the share of the rows, rounded up, that have the least entropy; of equals the first ones."""
     count = math.ceil(share * len(entropy) - 1e-9)  # 0.07 · 100 is 7, whatever floating point says
@@ -152,8 +159,10 @@ def select(entropy: Tensor, share: float) -> Tensor:
 
 def class_means(value: Tensor, label: Tensor, chosen: Tensor, n_classes: int) -> Tensor:
     """Mean over the chosen rows of each class; 0, below which nothing lies, for a class without any."""
-    member = one_hot(label, n_classes).to(value.dtype) * chosen[:, None]
-    return value @ member / member.sum(dim=0).clamp(min=1)
+    sums = value.new_zeros(2, n_classes).index_add_(
+        1, label, torch.stack([value * chosen, chosen.to(value.dtype)])
+    )
+    return sums[0] / sums[1].clamp(min=1)
 
 
 def joining(

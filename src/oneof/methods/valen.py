@@ -29,6 +29,7 @@ number: the journal's ratios at the scale of one view. Warm-up takes at most a q
 import copy
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -68,11 +69,10 @@ class Valen(Method):
             decoder=decoder(task.n_classes, task.example[0].numel()).to(task.device, task.dtype),
             joined=False,
         )
-        start = uniform(task.candidates, dtype=task.dtype)
-        state.rows.add("belief", start)
-        state.rows.add("target", start)
+        for name in ("belief", "target"):
+            state.rows.add(name, partial(uniform, dtype=task.dtype), support=task.candidates)
         k = min(self.neighbours, task.n_rows - 1)
-        state.rows.add("neighbours", task.candidates.new_zeros(task.n_rows, k, dtype=torch.long))
+        state.rows.add("neighbours", torch.zeros(task.n_rows, k, dtype=torch.long, device=task.device))
         return state
 
     def warm_up_of(self, epochs: int) -> int:

@@ -4,6 +4,7 @@ A Parquet file has one line per row and is readable by any tool that knows Parqu
 
     id          text or whole numbers, where the rows have names
     candidates  list of class names
+    evidence    list of numbers, how strongly each of them is supported; only where that is known
     truth       name of the true class, empty where unknown; only where truth is known at all
     answers     list of {worker, label}; only where the answers are known
 
@@ -22,6 +23,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.tables.errors import DataError
 from oneof.tables.files import replacing, write_with
 from oneof.tables.reader import needs_polars
@@ -92,9 +94,13 @@ def load_annotations(path: Path | str) -> Annotations:
     return made
 
 
-def _candidates(mask: np.ndarray, truth: np.ndarray | None, facts: dict[str, Any], path: Path) -> Candidates:
-    classes, outside = tuple(facts["classes"]), facts["truth_may_be_outside"]
-    return Candidates(mask, classes, truth, outside, facts["provenance"], source=path.name)
+def _candidates(
+    sets: CompactSets, facts: dict[str, Any], path: Path, **more: np.ndarray | None
+) -> Candidates:
+    """The sets as a file has them, in need of a check."""
+    told = {"truth_may_be_outside": facts["truth_may_be_outside"], "provenance": facts["provenance"]}
+    classes = facts["classes"]
+    return Candidates.from_positions(sets.positions, sets.starts, classes, source=path.name, **told, **more)
 
 
 # ---- npz --------------------------------------------------------------------------------------
@@ -102,9 +108,13 @@ def _candidates(mask: np.ndarray, truth: np.ndarray | None, facts: dict[str, Any
 
 def _write_npz(annotations: Annotations, facts: str, path: Path) -> None:
     candidates, answers = annotations.candidates, annotations.answers
-    arrays: dict[str, Any] = {"facts": facts, "mask": np.packbits(candidates.mask, axis=1)}
+    narrow = np.min_scalar_type(candidates.n_classes)
+    arrays: dict[str, Any] = {"facts": facts, "positions": candidates.positions.astype(narrow)}
+    arrays["sizes"] = candidates.sizes.astype(narrow)
     if candidates.truth is not None:
         arrays["truth"] = candidates.truth
+    if candidates.evidence is not None:
+        arrays["evidence"] = candidates.evidence
     if annotations.ids is not None:
         arrays["ids"] = _packed_names(annotations.ids)
     if answers is not None:
@@ -117,14 +127,21 @@ def _read_npz(path: Path) -> tuple[Annotations, dict[str, Any]]:
     with np.load(path, allow_pickle=False) as file:
         stored = {name: file[name] for name in file.files}
     facts = json.loads(str(stored["facts"]))
-    mask = np.unpackbits(stored["mask"], axis=1, count=len(facts["classes"])).astype(bool)
+    if "mask" in stored:  # files of earlier versions hold the bits of a dense mask
+        bits, c = stored["mask"], len(facts["classes"])
+        blocks = (np.unpackbits(bits[rows], axis=1, count=c) for rows in row_blocks(len(bits), c))
+        sets = CompactSets.of_masks(blocks, c)
+    else:
+        sets = CompactSets.of_sizes(stored["positions"], stored["sizes"], len(facts["classes"]))
+    more = {name: stored.get(name) for name in ("truth", "evidence")}
+    made = _candidates(sets, facts, path, **more)
     ids = _unpacked_names(stored["ids"]) if "ids" in stored else None
     answers = None
     if "answer_row" in stored:
         row, worker, label = (stored[f"answer_{name}"] for name in ("row", "worker", "label"))
         workers = _unpacked_names(stored["workers"])
         answers = Answers(row, worker, label, workers, bool(stored["answer_named"]))
-    return Annotations(_candidates(mask, stored.get("truth"), facts, path), ids, answers), facts
+    return Annotations(made, ids, answers), facts
 
 
 def _packed_names(names: tuple[str | int, ...]) -> np.ndarray:
@@ -148,8 +165,11 @@ def _write_parquet(annotations: Annotations, facts: str, path: Path) -> None:
         if len({isinstance(name, str) for name in ids}) > 1:
             raise DataError(f"cannot save {path.name}: some ids are text and some numbers; save as .npz.")
         columns["id"] = polars.Series("id", list(ids))
-    row, column = np.nonzero(candidates.mask)
-    columns["candidates"] = _lists("candidates", names.gather(column), row, len(candidates))
+    row = candidates.compact.rows
+    columns["candidates"] = _lists("candidates", names.gather(candidates.positions), row, len(candidates))
+    if candidates.evidence is not None:
+        evidence = polars.Series("evidence", candidates.evidence)
+        columns["evidence"] = _lists("evidence", evidence, row, len(candidates))
     if candidates.truth is not None:
         places = [None if k == UNKNOWN else k for k in candidates.truth.tolist()]
         columns["truth"] = names.gather(polars.Series(places, dtype=polars.UInt32))
@@ -177,30 +197,36 @@ def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
 
 
 def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annotations, dict[str, Any]]:
+    polars = needs_polars()
     if _KEY not in metadata or "candidates" not in frame.columns:
         raise DataError(
             f"{path}: not a file of candidates; write it with save_annotations, or make one from a table "
             "with `oneof candidates import`."
         )
     facts = json.loads(metadata[_KEY])
-    column = {name: k for k, name in enumerate(_column_names(tuple(facts["classes"]), path).to_list())}
+    names = _column_names(tuple(facts["classes"]), path)
     row, labels = _flat(frame["candidates"])
-    mask = np.zeros((len(frame), len(column)), dtype=bool)
-    mask[row, [column[name] for name in labels.to_list()]] = True
-    truth = None
+    known: dict[str, np.ndarray] = {}
     if "truth" in frame.columns:
-        known = frame["truth"].to_list()
-        truth = np.array([UNKNOWN if name is None else column[name] for name in known], dtype=np.int64)
+        known["truth"] = _columns_of(frame["truth"], names).astype(np.int64)
+    if "evidence" in frame.columns:
+        rows_of_evidence, evidence = _flat(frame["evidence"])
+        if not np.array_equal(rows_of_evidence, row):
+            raise DataError(f"{path}: its evidence does not have one number per candidate; it was changed.")
+        known["evidence"] = evidence.to_numpy()
+    sets = CompactSets.of_sizes(
+        _columns_of(labels, names), np.bincount(row, minlength=len(frame)), len(names)
+    )
+    made = _candidates(sets, facts, path, **known)
     answers = None
     if "answers" in frame.columns:
         row, said = _flat(frame["answers"])
-        number = {name: k for k, name in enumerate(facts["workers"])}
-        worker = [number[name] for name in said.struct.field("worker").to_list()]
-        label = [column[name] for name in said.struct.field("label").to_list()]
-        names = tuple(facts["workers"])
-        answers = Answers(row, np.array(worker, dtype=int), np.array(label, dtype=int), names, facts["named"])
+        workers = polars.Series(facts["workers"], dtype=polars.String)
+        worker = _columns_of(said.struct.field("worker"), workers)
+        label = _columns_of(said.struct.field("label"), names)
+        answers = Answers(row, worker, label, tuple(facts["workers"]), facts["named"])
     ids = tuple(frame["id"].to_list()) if "id" in frame.columns else None
-    return Annotations(_candidates(mask, truth, facts, path), ids, answers), facts
+    return Annotations(made, ids, answers), facts
 
 
 def _column_names(classes: tuple[Any, ...], path: Path) -> Any:
@@ -212,6 +238,13 @@ def _column_names(classes: tuple[Any, ...], path: Path) -> Any:
     if len(set(texts)) < len(texts):
         raise DataError(f"cannot save {path.name}: two classes have the same text, {classes}; save as .npz.")
     return polars.Series("label", texts, dtype=polars.String)
+
+
+def _columns_of(values: Any, names: Any) -> np.ndarray:
+    """The place of every value among the names; `UNKNOWN` where it is empty, an error where it is none."""
+    polars = needs_polars()
+    places = polars.Series(range(len(names)), dtype=polars.Int64)
+    return values.cast(names.dtype).replace_strict(names, places).fill_null(UNKNOWN).to_numpy()
 
 
 def _lists(name: str, values: Any, row: np.ndarray, n: int) -> Any:

@@ -90,8 +90,13 @@ def make_shards(n_rows: int, wanted: int | None, method: Method) -> Shards:
 
 
 @torch.no_grad()
-def exchange_rows_(table: Tensor, row_dim: int = 0) -> None:
-    """Fill in the rows of the other processes, in place."""
+def exchange_rows_(table: Tensor, row_dim: int = 0, which: Tensor | None = None) -> None:
+    """Fill in the rows of the other processes, in place; `which`: the table begins with these rows only."""
+    if which is not None:
+        owner = which % parallel.world_size()
+        for shard, part in enumerate(parallel.from_all(table)):
+            table[: len(which)][owner == shard] = part[: len(which)][owner == shard]
+        return
     rows, processes = table.movedim(row_dim, 0), parallel.world_size()
     mine = rows[parallel.rank() :: processes]
     longest = -(-len(rows) // processes)
@@ -111,8 +116,8 @@ def meet(state: State) -> None:
     """
     if parallel.world_size() == 1:
         return
-    for name, row_dim in state.rows.row_dims.items():
-        exchange_rows_(state.rows[name], row_dim)
+    for table, row_dim, which in state.rows.stored():
+        exchange_rows_(table, row_dim, which)
     parallel.average_(
         statistic
         for part in state.modules()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import oneof
 from oneof.methods import parallel
-from oneof.methods.base import Batch, Method, Restart, StepInfo, Task
+from oneof.methods.base import Batch, CandidateRows, Method, Restart, StepInfo, Task
 from oneof.methods.losses import set_loss
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
@@ -83,7 +83,7 @@ class OngoingTraining:
 
     def _put_on_device(self) -> None:
         given, device = self.given, self.device
-        self.candidates = torch.as_tensor(given.candidates.mask.copy()).to(device)
+        self.candidates = CandidateRows(given.candidates.compact, device)
         truth = given.candidates.truth
         self.truth = None if truth is None else torch.as_tensor(truth.copy()).to(device)
         judged = given.selection if given.selection is not None else given.clean
@@ -153,7 +153,7 @@ class OngoingTraining:
         method, state, step = self.method, self.state, self.step
         clean = self.clean.batch(meta_rows, lots)
         views = self.given.views.train(x, method.views, step.generator)
-        batch = Batch(index, views, self.candidates.index_select(0, index), method.views, clean)
+        batch = Batch(index, views, self.candidates.take(index), method.views, clean)
         loss = method.loss(state, batch, step).mean()
         # equal information: the same clean rows, for any method, in the real step only
         trusted = self.clean.strong_batch(loss_rows, step.generator)
@@ -213,11 +213,13 @@ class OngoingTraining:
     # ---- evaluation ---------------------------------------------------------------------------
 
     @torch.no_grad()
-    def each_row(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """`function` of every training row, in their order, without augmentation."""
+    def each_row(self, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """`function` of every training row and its number, in their order, without augmentation."""
         with evaluation_mode(self.state):
             batches = self.rows.batches(self._own_rows(), EVALUATION_BATCH)
-            return self.shards.whole(torch.cat([function(self.given.views.plain(x)) for _, x in batches]))
+            return self.shards.whole(
+                torch.cat([function(self.given.views.plain(x), index) for index, x in batches])
+            )
 
     def _own_rows(self) -> Tensor:
         return torch.arange(len(self.rows))[self.shards.own]

@@ -89,7 +89,7 @@ def state_per_row(method: Any) -> str:
     """How much a method keeps per training row, found out by setting it up on a tiny problem."""
     import torch
 
-    from oneof.methods.base import Task
+    from oneof.methods.base import CandidateRows, Task
     from oneof.nets import linear
 
     n, c = 8, 5
@@ -97,7 +97,7 @@ def state_per_row(method: Any) -> str:
     candidates[:, 0] = False
     task = Task(
         net=linear(4, c),
-        candidates=candidates,
+        candidates=CandidateRows.of_mask(candidates),
         example=torch.zeros(2, 4),
         device=torch.device("cpu"),
         dtype=torch.float32,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from oneof.methods.base import Batch, CleanBatch, State, StepInfo, Task, hyper, register
+from oneof.methods.base import Batch, CandidateRows, CleanBatch, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.rplg.meta_learner import add_meta_learner, descend
 from oneof.methods.rplg.reduction import Reduction, trust
@@ -96,11 +96,10 @@ def misled(g: Tensor, truth: Tensor, sets: Tensor) -> Tensor:
 class Holders:
     """For every label the training rows with that label among several candidates."""
 
-    def __init__(self, candidates: Tensor) -> None:
-        several = candidates & (candidates.sum(dim=1, keepdim=True) > 1)
-        labels, self.rows = several.T.nonzero(as_tuple=True)
-        counts = torch.bincount(labels, minlength=candidates.shape[1])
-        self.candidates, self.counts, self.first = candidates, counts, counts.cumsum(0) - counts
+    def __init__(self, candidates: CandidateRows) -> None:
+        self.candidates = candidates
+        self.rows, self.counts = candidates.by_label(several=True)
+        self.first = self.counts.cumsum(0) - self.counts
 
     def sets(self, truth: Tensor, draw: Tensor) -> Tensor:
         """The candidate set of a random holder of each label; the label alone where nobody holds it.
@@ -109,10 +108,9 @@ class Holders:
         """
         count = self.counts[truth]
         place = self.first[truth] + (draw * count).long().clamp(max=(count - 1).clamp(min=0))
+        alone = torch.zeros(len(truth), self.candidates.n_classes, dtype=torch.bool, device=truth.device)
+        alone = alone.scatter_(1, truth[:, None], True)
         if not len(self.rows):
-            return (
-                torch.zeros_like(self.candidates[:1]).expand(len(truth), -1).scatter(1, truth[:, None], True)
-            )
-        sets = self.candidates[self.rows[place.clamp(max=len(self.rows) - 1)]]
-        alone = torch.zeros_like(sets).scatter(1, truth[:, None], True)
+            return alone
+        sets = self.candidates.take(self.rows[place.clamp(max=len(self.rows) - 1)])
         return torch.where((count > 0)[:, None], sets, alone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -40,13 +41,12 @@ class Reduction(Method):
     def setup(self, task: Task) -> State:
         with torch.no_grad():
             n_features = task.net.features(task.example).shape[1]
-        largest = int(task.candidates.sum(dim=1).max())
-        branches = make_branches(task.n_classes, n_features, task.batch_size, largest)
+        branches = make_branches(task.n_classes, n_features, task.batch_size, task.candidates.largest)
         state = State(task.net, branches=branches.to(task.dtype))
         state.notes |= {"all_visited": False, "n_features": n_features}
         for name in ("mu", "v", "q", "q_before", "w"):
-            state.rows.add(name, uniform(task.candidates, dtype=task.dtype))
-        state.rows.add("visited", torch.zeros_like(task.candidates[:, 0]))
+            state.rows.add(name, partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("visited", torch.zeros(task.n_rows, dtype=torch.bool, device=task.device))
         return state
 
     def row_numbers(self, n_classes: int) -> int:
@@ -78,16 +78,21 @@ class Reduction(Method):
     def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
         facts = super().report(state, truth)
         rows = state.rows
-        facts["q_change"] = (rows["q"] - rows["q_before"]).abs().sum(dim=1).mean()
-        w = rows["w"]
-        several = (w > 0).sum(dim=1) > 1  # a single candidate leaves nothing to weigh
+        facts["q_change"] = rows.each(lambda q, before: (q - before).abs().sum(dim=1), "q", "q_before").mean()
+        several = rows.each(
+            lambda w: (w > 0).sum(dim=1) > 1, "w"
+        )  # a single candidate leaves nothing to weigh
         if bool(several.any()):
-            facts["w_entropy"] = -torch.xlogy(w, w).sum(dim=1)[several].mean()
+            facts["w_entropy"] = -rows.each(lambda w: torch.xlogy(w, w).sum(dim=1), "w")[several].mean()
             if truth is not None:
                 known = several & (truth >= 0)
-                facts["w_on_truth"] = w[known].gather(1, truth[known, None]).mean()
+                facts["w_on_truth"] = rows.each(_of_label, "w", truth)[known].mean()
         return facts
 
     def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
-        state.rows["q_before"].copy_(state.rows["q"])
+        state.rows.copy("q_before", "q")
         state.notes["all_visited"] = bool(state.rows["visited"].all())  # saves work, changes no number
+
+
+def _of_label(table: Tensor, label: Tensor) -> Tensor:
+    return table.gather(1, label.clamp(min=0)[:, None]).squeeze(1)

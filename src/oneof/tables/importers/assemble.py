@@ -165,9 +165,9 @@ def decide(
             answered = answered[answered]
             if not ids:
                 raise CandidateError("no row has an answer: nothing is left.")
-    mask, remarks = settings.rule(answers, (len(ids), len(classes)))
-    mask[~answered] = True
-    nothing = np.flatnonzero(~mask.any(axis=1))
+    sets, remarks = settings.rule(answers, (len(ids), len(classes)))
+    sets = sets.with_full(~answered)
+    nothing = np.flatnonzero(sets.sizes == 0)
     if len(nothing):
         raise CandidateError(
             f"row {nothing[0]} (id {ids[nothing[0]]!r}) has no candidate left by the rule "
@@ -182,7 +182,7 @@ def decide(
         "notes": [*settings.provenance.get("notes", ()), *notes, *remarks],
     }
     file = settings.provenance.get("file", "answers")
-    made = Candidates(mask, classes, None, settings.truth_may_be_outside, provenance, file)
+    made = Candidates(sets, classes, None, settings.truth_may_be_outside, provenance, file)
     names = None if list(ids) == list(range(len(ids))) else tuple(ids)
     return Annotations(made, names, None if settings.rule.negative else answers)
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from oneof.candidates import UNKNOWN, CandidateError, Candidates
+from oneof.candidates import UNKNOWN, CandidateError
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import label_cells, short
 from oneof.candidates.describe import describe
@@ -146,7 +146,7 @@ def _mat(path: Path, options: ImportOptions) -> Annotations:
     told = found.truth is not None and bool((found.truth != UNKNOWN).all())
     # where the file tells the truth of every row, it shows whether it is always inside
     outside = not options.truth_inside and not (told and describe(found)["truth_inside"] == 1.0)
-    return Annotations(Candidates(found.mask, found.classes, found.truth, outside, known, path.name))
+    return Annotations(found.replace(truth_may_be_outside=outside, provenance=known, source=path.name))
 
 
 _ANSWERS = ("rule", "at_least", "keep", "classes", "taxonomy", "missing", "truth_inside", "header")

@@ -1,0 +1,205 @@
+"""What is asked of candidate sets before they are believed; errors name the row and repeat the input."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oneof.candidates.cells import CandidateError, is_missing, native, short
+from oneof.candidates.compact import CompactSets
+
+if TYPE_CHECKING:
+    from oneof.candidates.sets import Candidates
+
+UNKNOWN = -1
+"""Value of `Candidates.truth` for a row whose true label is not known."""
+
+
+class NoInformationWarning(UserWarning):
+    """Some rows have all classes as candidates and so say nothing about their label."""
+
+
+def checked_mask(given: Any, source: str) -> np.ndarray:
+    """The mask as a fresh boolean (n, c) array, or an error that names the first bad entry."""
+    try:
+        values = np.asarray(given)
+    except ValueError as error:
+        raise CandidateError(
+            f"{source} is ragged: its rows have different lengths.\n"
+            "  Use Candidates.from_sets for lists of labels."
+        ) from error
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise CandidateError(
+            f"{source} has shape {values.shape}; a candidate mask has shape (rows, classes).\n"
+            "  Use Candidates.from_labels for one label per row, Candidates.from_sets for lists of labels."
+        )
+    if values.dtype == bool:
+        return values.copy()
+    if values.dtype.kind not in "iuf":
+        raise CandidateError(
+            f"{source} holds {values.dtype}, not booleans or 0 and 1.\n"
+            "  Use Candidates.from_sets for lists of class names."
+        )
+    bad = (values != 0) & (values != 1)  # true for NaN as well
+    if bad.any():
+        i, k = np.argwhere(bad)[0]
+        what = "is NaN" if np.isnan(float(values[i, k])) else f"is {values[i, k]!s}, neither 0 nor 1"
+        raise CandidateError(
+            f"row {i} of the mask {what}.\n  {source}[{i}, {k}] = {values[i, k]!s}\n"
+            "  A mask says for each class whether it is a candidate; for scores choose a threshold first."
+        )
+    return values.astype(bool)
+
+
+def checked_classes(given: Iterable[Any], source: str) -> tuple[Any, ...]:
+    classes = tuple(native(v) for v in given)
+    seen: dict[Any, int] = {}
+    for k, name in enumerate(classes):
+        if is_missing(name):
+            raise CandidateError(f"class {k} of {source} has no name: classes[{k}] = {name!r}.")
+        if name in seen:
+            raise CandidateError(
+                f"class name {name!r} stands twice in {source}: classes[{seen[name]}] and classes[{k}].\n"
+                "  Give every class one name of its own."
+            )
+        seen[name] = k
+    return classes
+
+
+def check_rows(sets: CompactSets, source: str) -> None:
+    empty = np.flatnonzero(sets.sizes == 0)
+    if len(empty):
+        others = f" ({len(empty)} rows in all)" if len(empty) > 1 else ""
+        raise CandidateError(
+            f"row {empty[0]} has no candidate label{others}.\n  {source}[{empty[0]}] = []\n"
+            "  Give at least one label per row, or drop the row."
+        )
+    full = np.flatnonzero(sets.sizes == sets.n_classes)
+    if len(full) and sets.n_classes > 1:
+        warnings.warn(
+            f"{len(full)} of {len(sets)} rows have all {sets.n_classes} classes as candidates "
+            f"(first: {source}[{full[0]}]); they carry no information about their label.",
+            NoInformationWarning,
+            stacklevel=3,
+        )
+
+
+def checked_positions(
+    positions: Any, starts: Any, n_classes: int, source: str
+) -> tuple[CompactSets, np.ndarray | None]:
+    """The sets with ascending positions, and the order that makes them so; None where they were."""
+    flat, begins = np.asarray(positions), np.asarray(starts)
+    for name, values in (("positions", flat), ("starts", begins)):
+        if values.ndim != 1 or (values.dtype.kind not in "iu" and len(values)):
+            raise CandidateError(
+                f"the {name} of {source} are {values.dtype} of shape {values.shape}; give whole numbers, one "
+                "after the other."
+            )
+    if not len(begins) or begins[0] != 0 or begins[-1] != len(flat) or (np.diff(begins) < 0).any():
+        raise CandidateError(
+            f"the starts of {source} are [{short(begins.tolist(), 8)}] for {len(flat)} positions.\n"
+            "  Give where each row starts, from 0, and at the end the number of positions."
+        )
+    sizes = np.diff(begins)
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    wrong = np.flatnonzero((flat < 0) | (flat >= n_classes))
+    if len(wrong):
+        raise CandidateError(
+            f"row {row[wrong[0]]} has position {flat[wrong[0]]}, but there are {n_classes} classes (0 to "
+            f"{n_classes - 1})."
+        )
+    keys = row * n_classes + flat.astype(np.int64)
+    order = None
+    if (np.diff(keys) < 0).any():
+        order = np.argsort(keys, kind="stable")
+        keys, flat = keys[order], flat[order]
+    twice = np.flatnonzero(np.diff(keys) == 0)
+    if len(twice):
+        raise CandidateError(
+            f"row {row[twice[0]]} has position {flat[twice[0]]} twice; name each candidate once."
+        )
+    return CompactSets.of_sizes(flat.astype(np.int32), sizes, n_classes), order
+
+
+def checked_evidence(given: Any, sets: CompactSets, source: str) -> np.ndarray:
+    """One finite number of at least 0 per candidate, in double precision: likelihoods may be tiny."""
+    values = np.asarray(given)
+    if values.dtype.kind not in "iufb" or values.shape not in ((len(sets.positions),), sets.shape):
+        raise CandidateError(
+            f"the evidence of {source} is {values.dtype} of shape {values.shape}; give one number per "
+            f"candidate, shape ({len(sets.positions)},), or per row and class, shape {sets.shape}."
+        )
+    if values.ndim == 2:
+        inside = values[sets.rows, sets.positions]
+        if np.count_nonzero(values) != np.count_nonzero(inside):
+            i, k = next(
+                (int(rows[i]), int(k))
+                for rows in sets.blocks()
+                for i, k in np.argwhere((values[rows] != 0) & ~sets.dense(rows))
+            )
+            raise CandidateError(
+                f"row {i} has evidence {values[i, k]} for class {k}, which is not among its candidates.\n"
+                "  Give 0 there, or add the candidate."
+            )
+        values = inside
+    made = values.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(made) & (made >= 0)))
+    if len(bad):
+        raise CandidateError(
+            f"row {sets.rows[bad[0]]} has evidence {made[bad[0]]} for class {sets.positions[bad[0]]}; give "
+            "finite numbers of at least 0."
+        )
+    made.setflags(write=False)
+    return made
+
+
+def checked_truth(given: Any, self: Candidates) -> np.ndarray:
+    truth, c = np.asarray(given), self.n_classes
+    if truth.shape != (len(self),):
+        raise CandidateError(
+            f"the true labels have shape {truth.shape}, but there are {len(self)} rows; "
+            "give one class index per row."
+        )
+    if truth.dtype.kind not in "iu":
+        raise CandidateError(f"the true labels are {truth.dtype}; give class indices (-1 where unknown).")
+    truth = truth.astype(np.int64)
+    wrong = np.flatnonzero((truth < UNKNOWN) | (truth >= c))
+    if len(wrong):
+        raise CandidateError(
+            f"row {wrong[0]} has true label {truth[wrong[0]]}, but there are only {c} classes "
+            f"(0 to {c - 1}; -1 for unknown)."
+        )
+    if not self.truth_may_be_outside:
+        known = np.flatnonzero(truth != UNKNOWN)
+        outside = known[~self.has(known, truth[known])]
+        if len(outside):
+            i = outside[0]
+            there = [self.classes[k] for k in np.flatnonzero(self.rows([i])[0])]
+            raise CandidateError(
+                f"row {i}: the true label {self.classes[truth[i]]!r} is not among its candidates.\n"
+                f"  {self.source}[{i}] = [{short(there, 8)}]\n"
+                f"  ({len(outside)} such rows.) If that can happen in this source, say "
+                "truth_may_be_outside=True."
+            )
+    truth.setflags(write=False)
+    return truth
+
+
+def one_set(row: Any, i: int, source: str) -> list[Any]:
+    """The labels of one row as plain Python values, repeated labels dropped."""
+    if isinstance(row, str | bytes) or not isinstance(row, Iterable):
+        raise CandidateError(
+            f"row {i} is not a collection of labels.\n  {source}[{i}] = {row!r}\n"
+            f"  Write [{row!r}] for one known label, or use Candidates.from_labels."
+        )
+    labels = list(dict.fromkeys(native(v) for v in row))
+    for label in labels:
+        if is_missing(label):
+            raise CandidateError(
+                f"row {i} has a missing label.\n  {source}[{i}] = [{short(labels, 8)}]\n"
+                "  Drop the missing entry; a set lists only labels that are possible."
+            )
+    return labels

@@ -1,0 +1,167 @@
+"""`CompactSets`: candidate sets by position, row after row: memory grows with the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+BLOCK = 2**22
+"""Entries (rows × classes) of the dense blocks in which work is done that needs whole rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompactSets:
+    """For every row the columns of its candidates, ascending; a row may be empty.
+
+    Parameters
+    ----------
+    positions : int32 array (m,)
+        The columns of row 0, of row 1, ...
+    starts : int64 array (n + 1,)
+        Row i has `positions[starts[i] : starts[i + 1]]`.
+    n_classes : int
+        How many columns there are.
+    """
+
+    positions: np.ndarray
+    starts: np.ndarray
+    n_classes: int
+
+    # ---- ways in: each gives ascending positions ----------------------------------------------
+
+    @classmethod
+    def of_sizes(cls, positions: Any, sizes: Any, n_classes: int) -> CompactSets:
+        """From the number of candidates of each row."""
+        starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=starts[1:])
+        return cls(np.asarray(positions, dtype=np.int32), starts, int(n_classes))
+
+    @classmethod
+    def of_mask(cls, mask: np.ndarray) -> CompactSets:
+        """From a boolean (n, c) array."""
+        return cls.of_masks([mask], mask.shape[1])
+
+    @classmethod
+    def of_masks(cls, masks: Iterable[np.ndarray], n_classes: int) -> CompactSets:
+        """From boolean blocks of rows, one after the other."""
+        positions, sizes = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int64)]
+        for mask in masks:
+            flat = np.flatnonzero(mask)
+            np.remainder(flat, n_classes, out=flat)
+            positions.append(flat.astype(np.int32))
+            sizes.append(np.count_nonzero(mask, axis=1))
+        return cls.of_sizes(np.concatenate(positions), np.concatenate(sizes), n_classes)
+
+    @classmethod
+    def of_pairs(cls, row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> CompactSets:
+        """From (row, column) pairs in any order; a pair that stands twice counts once."""
+        keys = np.unique(row.astype(np.int64) * shape[1] + column)
+        rows, columns = np.divmod(keys, shape[1])
+        return cls.of_sizes(columns, np.bincount(rows, minlength=shape[0]), shape[1])
+
+    # ---- facts --------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.n_classes
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Number of candidates of each row."""
+        return _frozen(np.diff(self.starts))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The row of every position."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def holds(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Whether column `columns[i]` is a candidate of row `rows[i]`."""
+        first, last = self.starts[:-1][rows], self.starts[1:][rows]
+        while True:  # a binary search of all pairs at once
+            open_ = first < last
+            if not open_.any():
+                break
+            middle = (first + last) // 2
+            below = open_ & (self.positions[np.where(open_, middle, 0)] < columns)
+            first, last = np.where(below, middle + 1, first), np.where(open_ & ~below, middle, last)
+        inside = first < self.starts[1:][rows]
+        found = np.zeros(len(first), dtype=bool)
+        found[inside] = self.positions[first[inside]] == np.asarray(columns)[inside]
+        return found
+
+    # ---- other sets ---------------------------------------------------------------------------
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Where the candidates of some rows stand in `positions`, in the order of the rows."""
+        sizes = self.sizes[rows]
+        ends = np.cumsum(sizes)
+        shift = self.starts[:-1][rows] - (ends - sizes)
+        return np.repeat(shift, sizes) + np.arange(int(sizes.sum()))
+
+    def take(self, rows: np.ndarray) -> CompactSets:
+        """Some rows, by number, in that order."""
+        return CompactSets.of_sizes(self.positions[self.places(rows)], self.sizes[rows], self.n_classes)
+
+    def complement(self) -> CompactSets:
+        """In every row the columns that were not there."""
+        return CompactSets.of_masks((~self.dense(rows) for rows in self.blocks()), self.n_classes)
+
+    def with_full(self, full: np.ndarray) -> CompactSets:
+        """The same with all columns in the rows marked in the boolean array `full`."""
+        if not full.any():
+            return self
+        sizes = np.where(full, self.n_classes, self.sizes)
+        made = CompactSets.of_sizes(np.zeros(int(sizes.sum())), sizes, self.n_classes)
+        positions, whole = made.positions, np.flatnonzero(full)
+        positions[made.places(whole)] = np.tile(np.arange(self.n_classes), len(whole))
+        others = np.flatnonzero(~full)
+        positions[made.places(others)] = self.positions[self.places(others)]
+        return made
+
+    # ---- dense --------------------------------------------------------------------------------
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Row numbers, so many at a time that a dense block stays small."""
+        return row_blocks(len(self), self.n_classes)
+
+    def dense(self, rows: np.ndarray | None = None, values: np.ndarray | None = None) -> np.ndarray:
+        """Rows (default all) as an array (rows, c): booleans, or the candidates' values and 0 elsewhere."""
+        some = self if rows is None else self.take(rows)
+        made = np.zeros(some.shape, dtype=bool if values is None else values.dtype)
+        if values is None:
+            made[some.rows, some.positions] = True
+        else:
+            made[some.rows, some.positions] = values if rows is None else values[self.places(rows)]
+        return made
+
+    def same(self, other: CompactSets) -> bool:
+        return (
+            self.n_classes == other.n_classes
+            and np.array_equal(self.starts, other.starts)
+            and np.array_equal(self.positions, other.positions)
+        )
+
+    def freeze(self) -> CompactSets:
+        """Make the arrays read-only."""
+        _frozen(self.positions), _frozen(self.starts)
+        return self
+
+
+def row_blocks(n_rows: int, n_classes: int) -> Iterator[np.ndarray]:
+    """Row numbers, so many at a time that a dense block stays small."""
+    step = max(1, BLOCK // max(1, n_classes))
+    for start in range(0, n_rows, step):
+        yield np.arange(start, min(start + step, n_rows))
+
+
+def _frozen(values: np.ndarray) -> np.ndarray:
+    values.setflags(write=False)
+    return values
