@@ -10,6 +10,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from oneof.tables.sealed import digest_of
+
+SAMPLED = 100
+"""Rows of a `Dataset` that are read to know it again."""
+
 
 class Rows(Protocol):
     def __len__(self) -> int:
@@ -22,6 +27,10 @@ class Rows(Protocol):
 
     def digest(self) -> str:
         """What the inputs are, for the configuration of a run: other inputs are another run."""
+        ...
+
+    def content(self) -> str | None:
+        """A digest of the inputs themselves, as far as reading them is cheap; None: they are not known."""
         ...
 
 
@@ -52,6 +61,9 @@ class ResidentRows:
     def digest(self) -> str:
         return hashlib.sha256(self.whole.contiguous().cpu().numpy().tobytes()).hexdigest()[:16]
 
+    def content(self) -> str | None:
+        return self.digest()
+
 
 class LoadedRows:
     """Rows of a `Dataset` that gives the input of row i as a tensor; for what does not fit the device."""
@@ -79,6 +91,19 @@ class LoadedRows:
 
     def digest(self) -> str:
         return f"{type(self.dataset).__name__} of {len(self)} rows"  # too large to read for this
+
+    def content(self) -> str | None:
+        """Of a hundred rows; None where reading one twice gives two things (random augmentation)."""
+        chosen = sorted({i * len(self) // SAMPLED for i in range(SAMPLED)})
+
+        def digest() -> str:
+            rows = (
+                torch.as_tensor(self.dataset[i]).contiguous().reshape(-1).view(torch.uint8) for i in chosen
+            )
+            return digest_of(memoryview(row.numpy()) for row in rows)[:16]
+
+        first = digest()
+        return first if first == digest() else None
 
 
 def as_input(x: Any, dtype: torch.dtype) -> Tensor:
