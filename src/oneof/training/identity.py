@@ -49,11 +49,12 @@ def identity(training: OngoingTraining) -> dict[str, Any]:
 def contents(training: OngoingTraining) -> dict[str, str | None]:
     """A digest of everything with numbers, by the name an error calls it; None where there is nothing."""
     clean, test = training.clean, training.test
+    by_clean = training.given.selection is None
     return {
         "features": training.rows.content(),
         "true labels": digest_tensors(training.truth),
         "clean rows": digest_tensors(clean.x, clean.mask),
-        "rows to select by": None if training.selection is None else digest_tensors(*training.selection),
+        "rows to select by": None if by_clean else digest_tensors(*(training.selection or ())),
         "test rows": None if test is None else digest_tensors(test[0], as_numbers(test[1])),
         "weights of the network": training.given_weights,
     }

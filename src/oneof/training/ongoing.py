@@ -300,7 +300,7 @@ class OngoingTraining:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        self.step.epoch, self.step.step = saved["epoch"], saved["step"]
+        self.step.epoch, self.step.step = int(saved["epoch"]), int(saved["step"])
         self.state.load_state_dict(saved["state"])
         self._start_optimiser()  # groups may depend on the state just loaded
         self.main.load_state_dict(saved["optimiser"], saved["own_optimisers"])

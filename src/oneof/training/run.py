@@ -94,6 +94,8 @@ class Run:
             self._compare(stored, self.config)
         if damage is not None:
             warnings.warn(f"{damage}\n  It was restored from the checkpoint.", stacklevel=5)
+        if checkpoint is not None and stored is not None and CONTENTS not in stored:
+            self.save(checkpoint)  # of an earlier version: from now on with a digest
         if damage is not None or stored is None or CONTENTS not in stored:
             write_text(self.config_file, sealed_json(self.config, indent=2))
         # epochs that were logged after the checkpoint will be run, and logged, again
