@@ -71,7 +71,7 @@ def tree_digest(text: str, tensors: dict[str, Tensor]) -> str:
 
 def content_bytes(tensor: Tensor) -> memoryview:
     """The numbers of a tensor as they lie in memory."""
-    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def tree_to_bytes(tree: Any) -> bytes:

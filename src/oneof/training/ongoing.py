@@ -18,6 +18,7 @@ from oneof.methods.losses import set_loss
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
 from oneof.training.capture import CapturedStep
+from oneof.training.checks import check_batch_norm, warn_of_equal_predictions
 from oneof.training.clean import CleanSource, on_device
 from oneof.training.distributed import make_shards, meet, synchronised
 from oneof.training.given import Given, Trained, TrainingError
@@ -26,11 +27,13 @@ from oneof.training.predict import EVALUATION_BATCH, in_batches
 from oneof.training.randomness import DefaultGenerators, may_draw
 from oneof.training.recipe import Recipe, choose_speed
 from oneof.training.schedule import MainOptimiser
-from oneof.training.sources import LoadedRows, as_input, make_rows
+from oneof.training.sources import LoadedRows, ResidentRows, as_input, make_rows
 from oneof.training.stopping import EarlyStopping
 
 OTHER_PROCESS = 100_003
 """Between the seeds of two processes."""
+LOOKED_AT = 256
+"""Rows that are predicted at the end, to see whether anything was learned."""
 
 
 class OngoingTraining:
@@ -73,7 +76,10 @@ class OngoingTraining:
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, self.shards.steps(self.batch_size), recipe.lr, generator)
         example = views.plain(next(self.rows.batches(self._own_rows()[:2], 2))[1])
-        alone = parallel.world_size() == 1  # processes talk to one another in the middle of a step
+        in_loss = self.clean.rows_of_step(recipe.clean_batch) if recipe.clean_weight else 0
+        processes = parallel.world_size()
+        check_batch_norm(net, example, self.batch_size // processes, in_loss // processes)
+        alone = processes == 1  # processes talk to one another in the middle of a step
         self.speed = choose_speed(recipe, device, example, method.capturable and alone)
         self.task = self._task(self._fast(net), example)
         self.state = method.setup(self.task).to(device)
@@ -274,10 +280,17 @@ class OngoingTraining:
                     {k.removeprefix(prefix): v for k, v in self.best.items() if k.startswith(prefix)}
                 )
         self.state.eval()
+        self._look_at_some_rows()
         without_fast_features(self.state)
         clean = self.given.clean
         facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
         return Trained(self.method, self.state, self.history, pseudo_labels, best_epoch, seconds, facts)
+
+    def _look_at_some_rows(self) -> None:
+        if isinstance(self.rows, ResidentRows) and parallel.rank() == 0:
+            own = self._own_rows()
+            x = next(self.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
+            warn_of_equal_predictions(self.predict(x), x)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, for the first process to write; all processes must ask for it together."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from oneof.tables.sealed import digest_of
+from oneof.training.checkpoint import content_bytes
 
 SAMPLED = 100
 """Rows of a `Dataset` that are read to know it again."""
@@ -97,10 +98,7 @@ class LoadedRows:
         chosen = sorted({i * len(self) // SAMPLED for i in range(SAMPLED)})
 
         def digest() -> str:
-            rows = (
-                torch.as_tensor(self.dataset[i]).contiguous().reshape(-1).view(torch.uint8) for i in chosen
-            )
-            return digest_of(memoryview(row.numpy()) for row in rows)[:16]
+            return digest_of(content_bytes(torch.as_tensor(self.dataset[i])) for i in chosen)[:16]
 
         first = digest()
         return first if first == digest() else None
