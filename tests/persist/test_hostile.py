@@ -11,12 +11,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 import oneof
-from oneof.classifier.persist import ModelError
+from oneof.classifier.persist import ModelError, writing
 from oneof.classifier.persist.folder import MANIFEST, check_header, parse
-from tests.persist.folders import TENSORS, fitted, rewrite, sign
+from tests.persist.folders import TENSORS, X, fitted, rewrite, sign
 
 
 class Trap:
@@ -286,6 +287,9 @@ def put(*path):
         put("scaling", {"kind": "standard", "shift": [0.0], "scale": [1.0]}),
         put("scaling", {"kind": "standard", "shift": [0.0] * 4, "scale": [0.0] * 4}),
         put("scaling", "kind", "../secret"),
+        put("scaling", "scale", [1e-300, 1.0, 1.0, 1.0]),
+        put("scaling", "scale", [1.0, 1e300, 1.0, 1.0]),
+        put("scaling", "shift", [0.0, -1e300, 0.0, 0.0]),
         put("method", "name", "oneof.methods.proden:Proden"),
         put("method", "name", "__init__"),
         put("method", "params", {"run": "../elsewhere"}),
@@ -404,6 +408,83 @@ def test_honest_files_pass(tmp_path_factory, wanted):
     file = tmp_path_factory.getbasetemp() / "honest.safetensors"
     save_file({name: torch.zeros(shape, dtype=dtype) for name, (dtype, shape) in wanted.items()}, file)
     check_header(file)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["0.head.weight", "0.head.bias", "0.features.1.running_var"])
+def test_weights_that_are_no_numbers_are_refused(folder, name, value):
+    weights = load_file(folder / "model.safetensors")
+    weights[name].view(-1)[1] = value
+    save_file(weights, folder / "model.safetensors")
+    sign(folder)
+    with pytest.raises(ModelError, match=rf"model.safetensors: the weight '{name[2:]}' holds (nan|-?inf)"):
+        oneof.load(folder)
+
+
+def test_what_loading_would_refuse_is_not_saved(folder):
+    before = (folder / "manifest.json").read_bytes()
+    model = oneof.load(folder)
+    with torch.no_grad():
+        model.net_[0].head.bias[0] = np.nan
+    with pytest.raises(ModelError, match=r"cannot be saved: the weight 'head.bias' holds nan"):
+        model.save(folder)
+    model = fitted(x=X.astype(float) * 1e-200, scaling="minmax")
+    with pytest.raises(ModelError, match=r"cannot be saved: the scale of feature 0 is .*e-200"):
+        model.save(folder)
+    assert (folder / "manifest.json").read_bytes() == before
+
+
+class Masked(torch.nn.Module):
+    """A buffer with infinities, as masks of attention have."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([0.0, -np.inf]))
+        self.out = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.out(x + self.mask.exp().sum() - 1)
+
+
+def test_an_own_network_may_hold_infinities_in_its_buffers(tmp_path):
+    model = fitted(net=(Masked(), torch.nn.Linear(3, 3)))
+    model.save(tmp_path / "m")
+    back = oneof.load(tmp_path / "m", net=(Masked(), torch.nn.Linear(3, 3)))
+    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
+
+
+def test_facts_too_deep_to_save(tmp_path):
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    model = fitted()
+    model.history_ = deep
+    with pytest.raises(ModelError, match="cannot be saved as JSON"):
+        model.save(tmp_path / "m")
+
+
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_leaves_what_was_there(folder, monkeypatch, new, error):
+    def full(*arguments):
+        raise error
+
+    target = folder.parent / "other" if new else folder
+    before = sorted(os.listdir(folder)), (folder / "model.safetensors").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "save_file", full)
+        with pytest.raises(
+            ModelError, match=r"cannot be saved to .*: No space left on device\. Free some space"
+        ):
+            fitted(epochs=1).save(target)
+    assert (sorted(os.listdir(folder)), (folder / "model.safetensors").read_bytes()) == before
+    assert os.listdir(folder.parent) == ["model"]
 
 
 def test_calibration_must_be_one(folder, tmp_path):

@@ -156,7 +156,7 @@ def test_a_failure_leaves_what_was_there(folder, monkeypatch):
             raise OSError("no space left on device")
 
     monkeypatch.setattr("oneof.classifier.persist.writing.save_file", disk_full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(ModelError, match="no space"):
         fitted("average").save(folder)
     assert len(calls) == 2
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before

@@ -210,7 +210,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         x, roles = self.prepare(X), roles.prepared(self.prepare)
         trained = train(
             method,
-            lambda: self._make_net(x),
+            self._net_or_maker(x),
             x[roles.rows],
             candidates.take(roles.rows),
             recipe=recipe,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.utils.validation import validate_data
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from oneof.classifier.inputs import as_numpy
 from oneof.datasets.scaling import Scaling
@@ -86,6 +88,14 @@ class NetworkPart:
             return build_net(self.net, inputs, len(self.classes_), **self.net_options())
         example = self._views().plain(torch.from_numpy(x[:2]))
         return as_net(self.net, example, n_classes=len(self.classes_))
+
+    def _net_or_maker(self, x: np.ndarray) -> Net | Callable[[], Net]:
+        """What `train` gets: a network with weights of its own as it is, else how to make one once seeded."""
+        own = not isinstance(self.net, str)
+        parts = self.net if isinstance(self.net, tuple | list) else [self.net]
+        if own and not any(is_lazy(p) for part in parts for p in getattr(part, "parameters", list)()):
+            return self._make_net(x)
+        return lambda: self._make_net(x)
 
     def net_options(self) -> dict[str, Any]:
         if self.net != "mlp":

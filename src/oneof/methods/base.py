@@ -144,6 +144,9 @@ class Method:
     shardable: ClassVar[bool] = False
     """Whether several processes can train it, each on its own rows: the loss is a mean over rows that do not
     look at one another, and whatever the method moves itself it moves by averages (`parallel.py`)."""
+    uses_default_generator: ClassVar[bool] = False
+    """Whether it draws from torch's default generators, not only from `step.generator`. Trainings that do
+    wait for one another in threads."""
 
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""

@@ -60,6 +60,7 @@ class Valen(Method):
     neighbours: int = hyper(3, choices=(3, 4), text="k of the neighbour graph")
 
     views = ("plain", "strong", "strong2")
+    uses_default_generator = True  # torch's Dirichlet takes no other
     watched = ("target", "belief")  # the target holds a random sample, so the belief speaks for the method
 
     def setup(self, task: Task) -> State:

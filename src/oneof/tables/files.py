@@ -1,11 +1,34 @@
 """Writing files so that a reader never meets half of one."""
 
+import errno
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+
+def why_not_written(error: Exception) -> str:
+    """What the system said about a file that could not be written, and what to do: two sentences.
+
+    Of an `OSError`, or of an error of a writer of its own that repeats the system's number (safetensors).
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    told = re.search(r"os error (\d+)", str(error))
+    number = int(told.group(1)) if number is None and told else number
+    said = os.strerror(number) if number else str(error)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return f"{said}. Free some space there, or choose a folder on another disk."
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{said}. Choose a folder that you may write to."
+    return f"{said}. Check the path and the disk, or choose another folder."
+
+
+def links_in(folder: Path) -> list[Path]:
+    """Links among the entries of a folder: what it holds must not lie, or be written, elsewhere."""
+    return sorted(file for file in folder.iterdir() if file.is_symlink()) if folder.is_dir() else []
 
 
 @contextmanager

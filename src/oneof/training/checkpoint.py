@@ -1,7 +1,8 @@
 """Checkpoints: nested dictionaries of tensors and plain values in one safetensors file.
 
 The structure is JSON in the file's header and the tensors are its content, so that reading a
-checkpoint never runs code. Files are written beside their place and renamed.
+checkpoint never runs code. Files are written beside their place and renamed. The header also has a digest of
+structure and tensors: what is read back is what was written, or an error.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save, save_file
 from torch import Tensor
 
 from oneof.tables.files import replacing, write_text
+from oneof.tables.sealed import SEAL, DamagedError, digest_of
+
+# what reading a damaged file can end in
+NO_TREE = (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -26,18 +31,47 @@ def write_json(path: Path, value: Any) -> None:
 def save_tree(path: Path, tree: Any) -> None:
     """Write nested dicts, lists and tuples of tensors, numbers, strings, booleans and None."""
     tensors: dict[str, Tensor] = {}
-    header = {"tree": json.dumps(_flatten(tree, tensors))}
+    text = json.dumps(_flatten(tree, tensors))
+    header = {"tree": text, SEAL: tree_digest(text, tensors)}
     with replacing(path) as beside:
         save_file(tensors, beside, metadata=header)
         with open(beside, "rb") as file:
             os.fsync(file.fileno())  # a rename must not outlive the content it names
 
 
-def load_tree(path: Path) -> Any:
-    """Read what `save_tree` wrote, tensors on the CPU."""
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return _unflatten(json.loads(file.metadata()["tree"]), tensors)
+def load_tree(path: Path, needs_digest: bool = False) -> Any:
+    """Read what `save_tree` wrote, tensors on the CPU.
+
+    Early versions wrote no digest: such a file is believed, unless there must be one.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = file.metadata()
+        expected = header.get(SEAL)
+        if (expected or needs_digest) and expected != tree_digest(header["tree"], tensors):
+            raise DamagedError(
+                f"{path} is damaged: its content does not have the digest it was written with."
+            )
+        return _unflatten(json.loads(header["tree"]), tensors)
+    except DamagedError:
+        raise
+    except NO_TREE as error:
+        raise DamagedError(f"{path} is damaged: {type(error).__name__}: {error!s:.200}") from error
+
+
+def tree_digest(text: str, tensors: dict[str, Tensor]) -> str:
+    """A digest of the structure and of every tensor's name, type, shape and bytes."""
+    parts: list[bytes | memoryview] = [text.encode()]
+    for name in sorted(tensors):
+        parts += [name.encode(), content_bytes(tensors[name])]
+        parts.append(f"{tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+    return digest_of(parts)
+
+
+def content_bytes(tensor: Tensor) -> memoryview:
+    """The numbers of a tensor as they lie in memory."""
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def tree_to_bytes(tree: Any) -> bytes:
@@ -80,19 +114,3 @@ def _unflatten(node: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
         return value
     items = [_unflatten(item, tensors) for item in value]
     return tuple(items) if kind == "tuple" else items
-
-
-def generator_states(device: torch.device, **own: torch.Generator) -> dict[str, Tensor]:
-    """States of torch's default generators and of the given ones."""
-    states = {"default": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    return states | {name: generator.get_state() for name, generator in own.items()}
-
-
-def restore_generators(states: dict[str, Tensor], device: torch.device, **own: torch.Generator) -> None:
-    torch.set_rng_state(states["default"])
-    if device.type == "cuda" and "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"], device)
-    for name, generator in own.items():
-        generator.set_state(states[name])

@@ -85,7 +85,7 @@ class CleanSource:
 
     def draws(self, size: int) -> Iterator[Tensor]:
         """Numbers of the rows of one step after the other: none, all if they are few, else a random part."""
-        n, equal = self.n_rows, self._equal(size)
+        n, equal = self.n_rows, self.rows_of_step(size)
         fixed = self.shards.part(torch.arange(equal)).to(self.device)
         while True:
             if equal == n or not equal:
@@ -100,10 +100,10 @@ class CleanSource:
     def lots(self, size: int, step: int) -> Tensor:
         """A uniform number for each clean row of a step; by the step alone, so that there is no state."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
-        numbers = torch.rand(self._equal(size), generator=generator)
+        numbers = torch.rand(self.rows_of_step(size), generator=generator)
         return self.shards.part(numbers).to(self.device, non_blocking=True)
 
-    def _equal(self, size: int) -> int:
+    def rows_of_step(self, size: int) -> int:
         """How many rows a step takes in all processes together."""
         size, shards = min(self.n_rows, size), self.shards.count
         if size and size < shards:

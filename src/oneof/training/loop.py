@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +17,12 @@ from oneof.methods.base import Method
 from oneof.training.clean import CleanRows
 from oneof.training.distributed import start
 from oneof.training.given import Given, Trained
+from oneof.training.identity import identity
 from oneof.training.ongoing import OngoingTraining
 from oneof.training.progress import Progress, Silent, closing
+from oneof.training.randomness import DefaultGenerators
 from oneof.training.recipe import Recipe, choose_device
-from oneof.training.run import Run
+from oneof.training.run import AFRESH, Run, RunError
 from oneof.training.stopping import finish_epoch_on_interrupt
 from oneof.views import RowItself, Views
 
@@ -71,40 +74,65 @@ def train(
     device = choose_device(recipe.device)
     first_process = parallel.rank() == 0
     progress = progress if progress and first_process else Silent()
-    with seeded(recipe.seed, device), fastest_convolutions(device):
+    with fastest_convolutions(device):
         given = Given(x, candidates, clean, selection, test, views or RowItself())
         training = OngoingTraining(method, net, given, recipe, device)
-        checkpoint = start(run, training.config()) if run else None
-        if checkpoint:
-            training.load_state_dict(checkpoint)
-        else:
-            training.end_epoch()  # epoch −1: before any step
-            training.step.epoch = 0
-        progress.start(title or method.info.name, recipe.epochs, training.step.epoch)
-        began, first = time.perf_counter(), training.step.epoch
-        with finish_epoch_on_interrupt(active=run is not None) as interrupt, closing(progress):
-            while not training.finished and not out_of_time(
-                began, training.step.epoch - first, recipe.max_seconds
-            ):
-                row = training.run_epoch()
-                progress.epoch(row)
-                interrupted = parallel.anywhere(interrupt.pressed)
-                if run:
+        if run is None:
+            training.before_first_epoch()
+            return run_epochs(training, None, progress, title)
+        with DefaultGenerators(recipe.seed, device).lent():  # inputs that are loaded may draw
+            config = identity(training)
+        checkpoint = start(run, config)
+        try:
+            if checkpoint is None:
+                training.before_first_epoch()
+            else:
+                continue_from(checkpoint, training, run)
+            return run_epochs(training, run, progress, title)
+        finally:
+            if first_process:
+                run.release()
+
+
+def run_epochs(training: OngoingTraining, run: Run | None, progress: Progress, title: str) -> Trained:
+    """The epochs that are left, and the result."""
+    recipe, first_process = training.recipe, parallel.rank() == 0
+    progress.start(title or training.method.info.name, recipe.epochs, training.step.epoch)
+    began, first = time.perf_counter(), training.step.epoch
+    with finish_epoch_on_interrupt(active=run is not None) as interrupt, closing(progress):
+        while not training.finished and not out_of_time(
+            began, training.step.epoch - first, recipe.max_seconds
+        ):
+            row = training.run_epoch()
+            progress.epoch(row)
+            interrupted = parallel.anywhere(interrupt.pressed)
+            if run:
+                if first_process:
+                    run.log(row)
+                if training.finished or interrupted or training.step.epoch % recipe.checkpoint_every == 0:
+                    saved = training.state_dict()  # asks all processes
                     if first_process:
-                        run.log(row)
-                    if training.finished or interrupted or training.step.epoch % recipe.checkpoint_every == 0:
-                        saved = training.state_dict()  # asks all processes
-                        if first_process:
-                            run.save(saved)
-                if interrupted and not training.finished:
-                    assert run is not None
-                    raise KeyboardInterrupt(
-                        f"stopped after epoch {training.step.epoch}; continue from {run.folder}"
-                    )
-        trained = training.result(seconds=time.perf_counter() - began)
-        if run and first_process and not run.done:
-            run.finish({"epochs": training.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
-        return trained
+                        run.save(saved)
+            if interrupted and not training.finished:
+                assert run is not None
+                raise KeyboardInterrupt(
+                    f"stopped after epoch {training.step.epoch}; continue from {run.folder}"
+                )
+    trained = training.result(seconds=time.perf_counter() - began)
+    if run and first_process and not run.done:
+        run.finish({"epochs": training.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
+    return trained
+
+
+def continue_from(checkpoint: dict[str, Any], training: OngoingTraining, run: Run) -> None:
+    """Bring a training to where a checkpoint was written."""
+    try:
+        training.load_state_dict(checkpoint)
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise RunError(
+            f"the checkpoint in {run.folder} does not fit this training: {type(error).__name__}: "
+            f"{error!s:.300}\n  {AFRESH}"
+        ) from error
 
 
 def out_of_time(began: float, epochs: int, limit: float | None) -> bool:
@@ -114,12 +142,9 @@ def out_of_time(began: float, epochs: int, limit: float | None) -> bool:
     return parallel.agreed((time.perf_counter() - began) * (epochs + 1) / epochs) > limit
 
 
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Torch's default generators seeded inside, the caller's state back afterwards."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
+_TIMING = threading.Lock()
+_timed: list[bool] = []
+"""The setting each training that runs has found."""
 
 
 @contextmanager
@@ -132,9 +157,13 @@ def fastest_convolutions(device: torch.device) -> Iterator[None]:
     if device.type != "cuda" or torch.are_deterministic_algorithms_enabled():
         yield
         return
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
+    with _TIMING:
+        _timed.append(torch.backends.cudnn.benchmark)
+        torch.backends.cudnn.benchmark = True
     try:
         yield
     finally:
-        torch.backends.cudnn.benchmark = before
+        with _TIMING:  # the last of several threads gives back what the first has found
+            found = _timed.pop()
+            if not _timed:
+                torch.backends.cudnn.benchmark = found

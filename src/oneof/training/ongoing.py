@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-import oneof
 from oneof.methods import parallel
 from oneof.methods.base import Batch, CandidateRows, Method, Restart, StepInfo, Task
 from oneof.methods.losses import set_loss
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
 from oneof.training.capture import CapturedStep
-from oneof.training.checkpoint import generator_states, restore_generators
+from oneof.training.checks import check_batch_norm, warn_of_equal_predictions
 from oneof.training.clean import CleanSource, on_device
 from oneof.training.distributed import make_shards, meet, synchronised
 from oneof.training.given import Given, Trained, TrainingError
+from oneof.training.identity import digest_weights
 from oneof.training.predict import EVALUATION_BATCH, in_batches
+from oneof.training.randomness import DefaultGenerators, may_draw
 from oneof.training.recipe import Recipe, choose_speed
 from oneof.training.schedule import MainOptimiser
-from oneof.training.sources import as_input, make_rows
+from oneof.training.sources import LoadedRows, ResidentRows, as_input, make_rows
 from oneof.training.stopping import EarlyStopping
 
 OTHER_PROCESS = 100_003
 """Between the seeds of two processes."""
+LOOKED_AT = 256
+"""Rows that are predicted at the end, to see whether anything was learned."""
 
 
 class OngoingTraining:
@@ -47,9 +51,17 @@ class OngoingTraining:
         device: torch.device,
     ) -> None:
         self.method, self.given, self.recipe, self.device = method, given, recipe, device
+        self.defaults = DefaultGenerators(recipe.seed, device)
+        with self.defaults.lent():  # for the initial weights
+            self._begin(net)
+
+    def _begin(self, net: nn.Module | Callable[[], nn.Module]) -> None:
+        method, given, recipe, device = self.method, self.given, self.recipe, self.device
         n, views = len(given.candidates), given.views
         self.shards = make_shards(n, recipe.shards, method)
+        weights_are_given = isinstance(net, nn.Module)  # and not drawn by the function that makes it
         net = _made(net).to(device)
+        self.given_weights = digest_weights(net) if weights_are_given else None
         self.net_text = str(net)
         self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
         self.rows = make_rows(given.x, device, self.dtype, recipe.workers, self.shards.own)
@@ -64,7 +76,10 @@ class OngoingTraining:
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, self.shards.steps(self.batch_size), recipe.lr, generator)
         example = views.plain(next(self.rows.batches(self._own_rows()[:2], 2))[1])
-        alone = parallel.world_size() == 1  # processes talk to one another in the middle of a step
+        in_loss = self.clean.rows_of_step(recipe.clean_batch) if recipe.clean_weight else 0
+        processes = parallel.world_size()
+        check_batch_norm(net, example, self.batch_size // processes, in_loss // processes)
+        alone = processes == 1  # processes talk to one another in the middle of a step
         self.speed = choose_speed(recipe, device, example, method.capturable and alone)
         self.task = self._task(self._fast(net), example)
         self.state = method.setup(self.task).to(device)
@@ -124,11 +139,24 @@ class OngoingTraining:
 
     # ---- one epoch ----------------------------------------------------------------------------
 
+    def before_first_epoch(self) -> None:
+        with self.defaults.lent():
+            self.end_epoch()  # epoch −1: before any step
+        self.step.epoch = 0
+
     def run_epoch(self) -> dict[str, Any]:
         """Train on every row once (a random remainder smaller than a batch is left out) and evaluate."""
-        for _ in self.steps():
-            pass
-        return self.close_epoch()
+        with self.drawing():
+            for _ in self.steps():
+                pass
+            return self.close_epoch()
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """Around steps: torch's default generators are this training's own, where it may draw from them."""
+        rows_may_draw = isinstance(self.rows, LoadedRows) and not self.rows.workers
+        if rows_may_draw or may_draw(self.method, self.state, self.given.views):
+            return self.defaults.lent()
+        return nullcontext()
 
     def steps(self) -> Iterator[None]:
         """The steps of an epoch, one at a time."""
@@ -243,7 +271,8 @@ class OngoingTraining:
     # ---- the whole training -------------------------------------------------------------------
 
     def result(self, seconds: float) -> Trained:
-        pseudo_labels = self.method.pseudo_labels(self.state, self.task).cpu().numpy().copy()
+        with self.drawing():
+            pseudo_labels = self.method.pseudo_labels(self.state, self.task).cpu().numpy().copy()
         best_epoch = self.step.epoch - 1
         if self.best is not None:
             best_epoch = self.stopping.best_epoch
@@ -253,37 +282,21 @@ class OngoingTraining:
                     {k.removeprefix(prefix): v for k, v in self.best.items() if k.startswith(prefix)}
                 )
         self.state.eval()
+        self._look_at_some_rows()
         without_fast_features(self.state)
         clean = self.given.clean
         facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
         return Trained(self.method, self.state, self.history, pseudo_labels, best_epoch, seconds, facts)
 
-    def config(self) -> dict[str, Any]:
-        """What makes this training the one it is; a run folder refuses to continue with another one."""
-        recipe, given = asdict(self.recipe), self.given
-        # where, how safely and how fast, not what
-        for name in ("device", "workers", "checkpoint_every", "speed", "max_seconds"):
-            recipe.pop(name)
-        divided = {"shards": self.shards.count, "sync_batch_norm": recipe.pop("sync_batch_norm")}
-        recipe.pop("shards")  # the same training, whether by one process or by many
-        if self.shards.count > 1:
-            recipe |= divided
-        recipe["precision"] = str(self.speed.precision or self.dtype).removeprefix("torch.")
-        describe = getattr(given.views, "describe", None)
-        views = {} if describe is None else {"views": describe()}
-        return views | {
-            "method": {"name": self.method.info.name, **self.method.params()},
-            "recipe": recipe,
-            "net": self.net_text,
-            "inputs": self.rows.digest(),
-            "candidates": {"rows": len(given.candidates), "hash": given.candidates.hash},
-            "clean": None if given.clean is None else [len(given.clean), given.clean.source],
-            "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},
-        }
+    def _look_at_some_rows(self) -> None:
+        if isinstance(self.rows, ResidentRows) and parallel.rank() == 0:
+            own = self._own_rows()
+            x = next(self.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
+            warn_of_equal_predictions(self.predict(x), x)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, for the first process to write; all processes must ask for it together."""
-        generators = generator_states(self.device, **self._generators())
+        generators = self.defaults.states() | {k: g.get_state() for k, g in self._generators().items()}
         by_process = {name: parallel.from_all(value) for name, value in generators.items()}
         return {
             "epoch": self.step.epoch,
@@ -302,28 +315,33 @@ class OngoingTraining:
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        self.step.epoch, self.step.step = saved["epoch"], saved["step"]
+        self.step.epoch, self.step.step = int(saved["epoch"]), int(saved["step"])
         self.state.load_state_dict(saved["state"])
         self._start_optimiser()  # groups may depend on the state just loaded
         self.main.load_state_dict(saved["optimiser"], saved["own_optimisers"])
         self.stopping.load_state_dict(saved["stopping"])
         self.best = saved["best"] and {name: value.to(self.device) for name, value in saved["best"].items()}
         self.history = saved["history"]
-        restore_generators(saved["generators"], self.device, **self._generators())
+        self._load_generators(saved["generators"])
         others = saved.get("other_processes", [])
         if 0 < parallel.rank() <= len(others):
-            restore_generators(others[parallel.rank() - 1], self.device, **self._generators())
+            self._load_generators(others[parallel.rank() - 1])
         else:
             self._draw_apart()  # one process began what several continue
 
     def _draw_apart(self) -> None:
         """From here on each process augments and drops out in its own way; the first as if it were alone."""
         if parallel.rank():
-            torch.manual_seed(self.recipe.seed + OTHER_PROCESS * parallel.rank())
+            self.defaults.seed(self.recipe.seed + OTHER_PROCESS * parallel.rank())
             self.step.generator.manual_seed(self.recipe.seed + 1 + OTHER_PROCESS * parallel.rank())
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"order": self.order, "clean": self.clean.generator, "step": self.step.generator}
+
+    def _load_generators(self, states: dict[str, Tensor]) -> None:
+        self.defaults.load(states)
+        for name, generator in self._generators().items():
+            generator.set_state(states[name])
 
 
 def _made(net: nn.Module | Callable[[], nn.Module]) -> Net:

@@ -1,13 +1,26 @@
-"""A run is a folder: its configuration, its metrics, its checkpoint and, at the end, its model."""
+"""A run is a folder: its configuration, its metrics, its checkpoints and a lock."""
 
 from __future__ import annotations
 
 import json
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+
+from oneof.tables.files import links_in, why_not_written, write_text
+from oneof.tables.sealed import DamagedError, read_sealed, sealed_json
 from oneof.training.checkpoint import load_tree, save_tree, write_json
+from oneof.training.identity import CONTENTS
+
+PATIENCE = 2.0
+"""Seconds to wait for another process that holds the folder: it may be about to end."""
+AFRESH = "Choose another folder, or delete this one to start afresh."
 
 
 class RunError(RuntimeError):
@@ -15,16 +28,22 @@ class RunError(RuntimeError):
 
 
 class Run:
-    """`config.json`, `metrics.jsonl` (append-only), `checkpoint/last.safetensors`, `done`.
+    """`config.json`, `metrics.jsonl` (append-only), `checkpoint/last.safetensors`, `lock`, `done`.
 
     A run that was interrupted continues when it is started again with the same configuration, and
-    gives the same numbers as one that was not.
+    gives the same numbers as one that was not. Configuration and checkpoints have digests; the checkpoint
+    before the last is kept, and continued from where the last is damaged. `metrics.jsonl` is for people
+    and trackers: a run that continues writes it again from its checkpoint.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        self.config_file = self.folder / "config.json"
         self.checkpoint_file = self.folder / "checkpoint" / "last.safetensors"
+        self.previous_file = self.folder / "checkpoint" / "previous.safetensors"
         self.metrics_file = self.folder / "metrics.jsonl"
+        self.lock = FileLock(self.folder / "lock")
+        self.config: dict[str, Any] = {}
 
     @property
     def done(self) -> bool:
@@ -32,46 +51,150 @@ class Run:
 
     def start(self, config: dict[str, Any]) -> dict[str, Any] | None:
         """Claim the folder for this configuration; returns the checkpoint to continue from, if any."""
-        self.checkpoint_file.parent.mkdir(parents=True, exist_ok=True)
-        config = json.loads(json.dumps(config))
-        config_file = self.folder / "config.json"
-        if config_file.exists():
-            self._compare(json.loads(config_file.read_text(encoding="utf-8")), config)
-        else:
-            write_json(config_file, config)
-        if not self.checkpoint_file.exists():
-            self.metrics_file.write_text("", encoding="utf-8")
-            return None
-        checkpoint = load_tree(self.checkpoint_file)
+        self.config = json.loads(json.dumps(config))
+        with self._told("the run cannot be started"):
+            for folder in (self.folder, self.folder / "checkpoint"):
+                for link in links_in(folder):
+                    raise RunError(f"{link} is a link; a run folder holds its own files.\n  {AFRESH}")
+            self.checkpoint_file.parent.mkdir(parents=True, exist_ok=True)
+            self._claim()
+            try:
+                return self._continued()
+            except BaseException:
+                self.release()
+                raise
+
+    def release(self) -> None:
+        """Let others have the folder. A process that is killed needs no such farewell."""
+        self.lock.release()
+
+    def _claim(self) -> None:
+        try:
+            self.lock.acquire(timeout=PATIENCE)
+        except Timeout:
+            raise RunError(
+                f"another process is training in {self.folder}.\n"
+                "  Wait until it has ended and start again, or choose another folder."
+            ) from None
+        except NotImplementedError:  # a file system without locks
+            warnings.warn(f"{self.folder} cannot be locked: let no other process train there.", stacklevel=6)
+
+    def _continued(self) -> dict[str, Any] | None:
+        stored, damage = self._stored_config()
+        # a folder with digests has them in every checkpoint; only one of an earlier version has none
+        checkpoint = self._newest(needs_digest=damage is not None or CONTENTS in (stored or {}))
+        if stored is None and checkpoint is not None:
+            stored = checkpoint.get("config")
+            if stored is None:
+                why = damage or f"{self.config_file} is missing, so it is not known what was trained here."
+                raise RunError(f"{why}\n  {AFRESH}")
+        elif damage is not None:
+            raise RunError(f"{damage}\n  There is no checkpoint to restore it from. {AFRESH}")
+        if stored is not None:
+            self._compare(stored, self.config)
+        if damage is not None:
+            warnings.warn(f"{damage}\n  It was restored from the checkpoint.", stacklevel=5)
+        if checkpoint is not None and stored is not None and CONTENTS not in stored:
+            self.save(checkpoint)  # of an earlier version: from now on with a digest
+        if damage is not None or stored is None or CONTENTS not in stored:
+            write_text(self.config_file, sealed_json(self.config, indent=2))
         # epochs that were logged after the checkpoint will be run, and logged, again
-        lines = "".join(json.dumps(row) + "\n" for row in checkpoint["history"])
-        self.metrics_file.write_text(lines, encoding="utf-8")
+        history = [] if checkpoint is None else checkpoint["history"]
+        write_text(self.metrics_file, "".join(json.dumps(row) + "\n" for row in history))
         return checkpoint
 
+    def _stored_config(self) -> tuple[dict[str, Any] | None, str | None]:
+        """The configuration of the folder, if it has one; and what is wrong with it, if anything is."""
+        if not self.config_file.exists():
+            return None, None
+        try:
+            text = self.config_file.read_bytes()
+            stored = read_sealed(text, self.config_file)
+            # what has the digests of rows was written with its own
+            return read_sealed(text, self.config_file, needed=CONTENTS in stored), None
+        except DamagedError as error:
+            return None, str(error)
+
+    def _newest(self, needs_digest: bool) -> dict[str, Any] | None:
+        """The last checkpoint; where it is damaged, the one before."""
+        if not self.checkpoint_file.exists():
+            if not self.previous_file.exists():
+                return None
+            os.replace(self.previous_file, self.checkpoint_file)  # killed between two renames
+        try:
+            return self._loaded(self.checkpoint_file, needs_digest)
+        except DamagedError as error:
+            if not self.previous_file.exists():
+                raise self._no_checkpoint(error) from error
+            try:
+                found = self._loaded(self.previous_file, needs_digest)
+            except DamagedError as second:
+                raise self._no_checkpoint(second) from error
+            # only one that was read without fault takes the place of another
+            os.replace(self.previous_file, self.checkpoint_file)
+            warnings.warn(f"{error}\n  The run continues from the checkpoint before it.", stacklevel=6)
+            return found
+
+    def _loaded(self, file: Path, needs_digest: bool) -> dict[str, Any]:
+        found = load_tree(file, needs_digest)
+        if not isinstance(found, dict) or not isinstance(found.get("history"), list):
+            raise DamagedError(f"{file} is damaged: it holds no checkpoint of a training.")
+        return found
+
+    def _no_checkpoint(self, error: DamagedError) -> RunError:
+        return RunError(
+            f"{error}\n  There is no other checkpoint to continue from: delete {self.checkpoint_file.parent} "
+            "to train from the beginning."
+        )
+
     def _compare(self, there: dict[str, Any], wanted: dict[str, Any]) -> None:
-        changed = [
-            key
-            for key in sorted(there.keys() | wanted.keys())
-            if key != "versions" and there.get(key) != wanted.get(key)
-        ]
-        if changed:
-            key = changed[0]
-            old, new = there.get(key), wanted.get(key)
-            if isinstance(old, dict) and isinstance(new, dict):  # only what differs
-                differ = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
-                old, new = ({k: part.get(k) for k in differ} for part in (old, new))
-            raise RunError(
-                f"{self.folder} holds a run with another {key}:\n  there:  {old}\n"
-                f"  wanted: {new}\n"
-                "  Choose another folder, or delete this one to start afresh."
-            )
+        # an earlier version wrote no digests of rows: what it did write is compared
+        names = there.keys() | wanted.keys() if CONTENTS in there else there.keys()
+        changed = [key for key in sorted(names - {"versions"}) if there.get(key) != wanted.get(key)]
+        if not changed:
+            return
+        key = changed[0]
+        old, new = there.get(key), wanted.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):  # only what differs
+            differ = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
+            old, new = ({k: part.get(k) for k in differ} for part in (old, new))
+            if key == CONTENTS:
+                key = " and other ".join(differ)
+                raise RunError(
+                    f"{self.folder} holds a run with other {key}: their digests are\n"
+                    f"  there:  {old}\n  wanted: {new}\n"
+                    f"  A run continues with what it was started with. {AFRESH}"
+                )
+        raise RunError(
+            f"{self.folder} holds a run with another {key}:\n  there:  {old}\n  wanted: {new}\n  {AFRESH}"
+        )
 
     def log(self, row: dict[str, Any]) -> None:
-        with open(self.metrics_file, "a", encoding="utf-8") as file:
+        with (
+            self._told("the metrics cannot be written"),
+            open(self.metrics_file, "a", encoding="utf-8") as file,
+        ):
             file.write(json.dumps(row) + "\n")
 
     def save(self, checkpoint: dict[str, Any]) -> None:
-        save_tree(self.checkpoint_file, checkpoint)
+        with self._told("the checkpoint cannot be written"):
+            new = self.checkpoint_file.with_name("next.safetensors")
+            save_tree(new, {**checkpoint, "config": self.config})
+            if self.checkpoint_file.exists():
+                os.replace(self.checkpoint_file, self.previous_file)
+            os.replace(new, self.checkpoint_file)
 
     def finish(self, summary: dict[str, Any]) -> None:
-        write_json(self.folder / "done", summary)
+        with self._told("the end of the run cannot be written"):
+            write_json(self.folder / "done", summary)
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """What the system refuses becomes a `RunError`."""
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            raise RunError(
+                f"{self.folder}: {what}: {why_not_written(error)}\n"
+                "  Started again with this folder, the run continues from its last checkpoint."
+            ) from error

@@ -10,6 +10,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from oneof.tables.sealed import digest_of
+from oneof.training.checkpoint import content_bytes
+
+SAMPLED = 100
+"""Rows of a `Dataset` that are read to know it again."""
+
 
 class Rows(Protocol):
     def __len__(self) -> int:
@@ -22,6 +28,10 @@ class Rows(Protocol):
 
     def digest(self) -> str:
         """What the inputs are, for the configuration of a run: other inputs are another run."""
+        ...
+
+    def content(self) -> str | None:
+        """A digest of the inputs themselves, as far as reading them is cheap; None: they are not known."""
         ...
 
 
@@ -52,6 +62,9 @@ class ResidentRows:
     def digest(self) -> str:
         return hashlib.sha256(self.whole.contiguous().cpu().numpy().tobytes()).hexdigest()[:16]
 
+    def content(self) -> str | None:
+        return self.digest()
+
 
 class LoadedRows:
     """Rows of a `Dataset` that gives the input of row i as a tensor; for what does not fit the device."""
@@ -79,6 +92,16 @@ class LoadedRows:
 
     def digest(self) -> str:
         return f"{type(self.dataset).__name__} of {len(self)} rows"  # too large to read for this
+
+    def content(self) -> str | None:
+        """Of a hundred rows; None where reading one twice gives two things (random augmentation)."""
+        chosen = sorted({i * len(self) // SAMPLED for i in range(SAMPLED)})
+
+        def digest() -> str:
+            return digest_of(content_bytes(torch.as_tensor(self.dataset[i])) for i in chosen)[:16]
+
+        first = digest()
+        return first if first == digest() else None
 
 
 def as_input(x: Any, dtype: torch.dtype) -> Tensor:

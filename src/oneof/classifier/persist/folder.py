@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from oneof.datasets.scaling import Scaling
+from oneof.tables.files import links_in
 
 FORMAT = 2
 MANIFEST, MODEL, WEIGHTS = "manifest.json", "model.json", "model.safetensors"
@@ -25,6 +29,8 @@ LISTED = (*NEEDED, ENCODER, CALIBRATION, *DELETABLE)
 PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib", ".dill", ".p"}
 PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
 
+LARGEST = 1e100
+"""Of the numbers that a feature is shifted and divided by."""
 JSON_LIMIT = 64 << 20
 JSON_DEPTH = 64
 TENSOR_LIMIT = 16 << 30
@@ -35,6 +41,37 @@ SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, 
 
 class ModelError(ValueError):
     """A model folder that cannot be used. The message names the file and the reason."""
+
+
+def checked_scaling(scaling: Scaling | None, what: object) -> Scaling | None:
+    """A scaling that rows can survive: beyond these sizes it makes infinities or zeros of any of them."""
+    if scaling is None:
+        return None
+    for name, values in (("scale", scaling.scale), ("shift", scaling.shift)):
+        sizes = abs(values)
+        wrong = (sizes > LARGEST) | ((sizes < 1 / LARGEST) if name == "scale" else False)
+        if wrong.any():
+            k = int(wrong.argmax())
+            raise ModelError(
+                f"{what}: the {name} of feature {k} is {values[k]:g}, which no table needs; "
+                f"{1 / LARGEST:g} to {LARGEST:g} can be used.\n  Multiply the feature and fit again."
+            )
+    return scaling
+
+
+def check_weights(net: nn.Module, what: object, own_net: bool) -> None:
+    """Refuse what makes every prediction NaN. Buffers of an own network may be infinite: masks are."""
+    buffers = {name for name, _ in net.named_buffers()}
+    for name, value in net.state_dict().items():
+        if not value.is_floating_point():
+            continue
+        fine = ~value.isnan() if own_net and name in buffers else value.isfinite()
+        if not fine.all():
+            wrong = value[~fine].flatten()[0].item()
+            raise ModelError(
+                f"{what}: the weight {name!r} holds {wrong}: the model can predict nothing.\n"
+                "  Train it again, with a smaller learning rate or scaled features."
+            )
 
 
 class ModelFolder:
@@ -124,12 +161,12 @@ def check_entries(folder: Path) -> None:
     """Refuse what a model folder never holds: links, and files that could be unpickled."""
     if not folder.is_dir():
         raise ModelError(f"there is no model in {folder}: it is no folder.")
+    for link in links_in(folder):
+        raise ModelError(
+            f"{link} is a link; a model folder holds its own files.\n"
+            "  Copy the folder with the files themselves (cp -rL), if you trust where it points."
+        )
     for file in sorted(folder.iterdir()):
-        if file.is_symlink():
-            raise ModelError(
-                f"{file} is a link; a model folder holds its own files.\n"
-                "  Copy the folder with the files themselves (cp -rL), if you trust where it points."
-            )
         if file.is_file() and is_pickle(file):
             raise ModelError(
                 f"{file} is a pickle, or a kind of file that holds one; pickles can run code and are never "

@@ -23,6 +23,8 @@ from oneof.classifier.persist.folder import (
     WEIGHTS,
     ModelError,
     ModelFolder,
+    check_weights,
+    checked_scaling,
 )
 from oneof.classifier.persist.writing import STORED_APART, checked_names
 from oneof.classifier.scoring import checked_scores
@@ -129,7 +131,8 @@ def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
     estimator.input_shape_ = tuple(int(size) for size in facts["input_shape"])
     if facts["feature_names_in"]:
         estimator.feature_names_in_ = np.asarray(list(map(str, facts["feature_names_in"])), dtype=object)
-    estimator.scaling_ = None if facts["scaling"] is None else Scaling.from_dict(facts["scaling"])
+    scaling = None if facts["scaling"] is None else Scaling.from_dict(facts["scaling"])
+    estimator.scaling_ = checked_scaling(scaling, file)
     widths = [len(estimator.feature_names_in_)] if facts["feature_names_in"] else []
     widths += [] if estimator.scaling_ is None else [len(estimator.scaling_.shift)]
     if set(widths) - {facts["n_features_in"]}:
@@ -193,5 +196,6 @@ def _nets(folder: ModelFolder, facts: dict[str, Any], own: Any) -> tuple[nn.Modu
             if name != "custom":
                 made.to_empty(device="cpu")
             made.load_state_dict({key: weights.get_tensor(f"{i}.{key}") for key in made.state_dict()})
+            check_weights(made, file, own_net=name == "custom")
             made.eval()
     return tuple(nets)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,8 +31,11 @@ from oneof.classifier.persist.folder import (
     WEIGHTS,
     ModelError,
     check_entries,
+    check_weights,
+    checked_scaling,
     digest,
 )
+from oneof.tables.files import why_not_written
 
 STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
 
@@ -45,6 +49,9 @@ def save(estimator: PartialLabelClassifier, path: str | Path) -> None:
     """
     check_is_fitted(estimator)
     folder = Path(path)
+    checked_scaling(estimator.scaling_, "this model cannot be saved")  # what loading would refuse is said now
+    for net in estimator.net_:
+        check_weights(net, "this model cannot be saved", own_net=not isinstance(estimator.net, str))
     texts = {MODEL: _text(description(estimator))}
     if estimator.encoder_ is not None:
         if not hasattr(estimator.encoder_, "to_dict"):
@@ -57,17 +64,19 @@ def save(estimator: PartialLabelClassifier, path: str | Path) -> None:
         raise ModelError(f"{folder} is a file; a model is saved to a folder.")
     new = not folder.exists()
     if not new:
-        check_entries(folder)  # what loading would refuse is said now
+        check_entries(folder)
     place = Path(os.path.abspath(folder))
-    place.parent.mkdir(parents=True, exist_ok=True)
     staged = (place.with_name if new else place.joinpath)(f".{place.name}.{secrets.token_hex(4)}")
-    staged.mkdir()
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        staged.mkdir()
         _write_files(estimator, texts, staged)
         if new:
             os.replace(staged, place)
         else:
             _move_files(staged, place)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"the model cannot be saved to {folder}: {why_not_written(error)}") from error
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -149,7 +158,7 @@ def checked_names(names: list[Any]) -> list[Any]:
 def _text(facts: Any) -> str:
     try:
         return json.dumps(facts, indent=1) + "\n"
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"this model cannot be saved as JSON: {error}.") from error
 
 

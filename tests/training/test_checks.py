@@ -1,0 +1,65 @@
+"""Trainings that cannot work say so before, and those that came to nothing afterwards."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from oneof import PartialLabelClassifier
+from oneof.methods.proden import Proden
+from oneof.training import CleanRows, TrainingError
+from tests.methods.harness import C, assert_same_fit, blobs, fit, random_candidates
+
+
+@pytest.mark.parametrize("method", ["proden", "rplg"])
+def test_one_row_in_a_step_with_batch_normalisation(method):
+    x, y = blobs()
+    model = PartialLabelClassifier(method, hidden=(8,), epochs=1, batch_size=1, device="cpu")
+    clean = (x[:10], y[:10]) if method == "rplg" else None
+    with pytest.raises(TrainingError, match=r"batch_size leaves one row(.|\n)*batch_size=2 or more"):
+        model.fit(x, random_candidates(y), clean=clean)
+    model.set_params(batch_norm=False).fit(x, random_candidates(y), clean=clean)
+
+
+def test_one_clean_row_in_the_loss_with_batch_normalisation():
+    x, y = blobs(1)
+    clean = CleanRows(x, np.eye(C, dtype=bool)[y])
+    with pytest.raises(TrainingError, match=r"one clean row in the loss(.|\n)*clean_weight=0"):
+        fit(Proden(), clean=clean, recipe={"clean_weight": 1.0})
+    fit(Proden(), clean=clean, kind="linear", recipe={"clean_weight": 1.0})
+
+
+def test_maps_of_an_image_are_enough_to_normalise_by():
+    images = np.random.default_rng(0).integers(0, 255, size=(8, 1, 8, 8)).astype(np.float32)
+    net = nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Dropout(0.5), nn.Linear(108, 2)
+    )
+    mask = np.ones((8, 2), dtype=bool)
+    mask[::2, 1] = mask[1::4, 0] = False
+    model = PartialLabelClassifier("proden", net=net, epochs=1, batch_size=1, device="cpu").fit(images, mask)
+    assert len(model.history_) == 1
+
+
+def test_features_beyond_all_measure_are_noticed():
+    x, y = blobs()
+    model = PartialLabelClassifier("proden", hidden=(8,), epochs=2, scaling="none", device="cpu")
+    with pytest.warns(UserWarning, match=r"all rows the same prediction(.|\n)*scaling='standard'"):
+        model.fit(x * 1e20, random_candidates(y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(scaling="standard").fit(x * 1e20, random_candidates(y))
+
+
+def test_rows_that_are_all_the_same_may_have_the_same_prediction():
+    x, y = blobs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(Proden(), x=np.zeros_like(x), candidates=random_candidates(y))
+
+
+def test_looking_changes_nothing():
+    before = torch.get_rng_state()
+    assert_same_fit(fit(Proden()), fit(Proden()))
+    assert torch.equal(before, torch.get_rng_state())
