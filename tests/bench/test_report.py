@@ -7,6 +7,7 @@ from oneof.lab.errors import LabError
 from oneof.lab.paper import TABLES as PAPER
 from oneof.lab.protocol import Row
 from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, default_rows
+from oneof.lab.records import as_line, read
 from oneof.lab.report import verdict, write_report
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_latex, as_markdown, as_text, grid
@@ -41,11 +42,11 @@ def test_the_table(folder):
 def test_what_a_choice_by_the_selection_rows_promises_too_much(folder, tmp_path):
     """Every table says selection minus test, where the records have both."""
     (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
-    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    lines = list(read(folder / "records.jsonl"))
     reported = [record for record in lines if record["config"]["split"]["seed"] < 1000]
 
     def read_back():
-        (tmp_path / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in lines))
+        (tmp_path / "records.jsonl").write_text("".join(map(as_line, lines)))
         return read_folder(tmp_path)[0]
 
     for record in reported:

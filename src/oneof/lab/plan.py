@@ -248,7 +248,21 @@ class Plan:
 
     def _earlier(self, folder: Path) -> dict[str, Any] | None:
         file = self._file(folder)
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+        return read_plan(file) if file.exists() else None
 
     def _file(self, folder: Path) -> Path:
         return folder / f"plan-{self.protocol.name}.json"
+
+
+def read_plan(file: Path) -> dict[str, Any]:
+    """What `Plan.save` wrote."""
+    try:
+        plan = json.loads(file.read_bytes())
+        if not plan.keys() >= {"protocol", "command", "versions", "left_out", "data", "cells"}:
+            raise ValueError("some of its parts are missing")
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise LabError(
+            f"{file}: the plan is damaged ({error}).\n"
+            "  Remove the file and run its `oneof bench` command again; finished jobs are kept."
+        ) from None
+    return plan

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from oneof.lab.errors import LabError
+from oneof.lab.plan import read_plan
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import PROTOCOLS
 from oneof.lab.records import Record, Records
@@ -65,7 +66,7 @@ class Result:
     """A protocol and the records that belong to it."""
 
     def __init__(self, plan: dict[str, Any], records: Records) -> None:
-        self.plan = plan
+        self.plan, self.damaged = plan, records.damaged
         self.protocol = Protocol.from_dict(plan["protocol"])
         self.labels = [e.label for e in self.protocol.entries if e.reported]
         self.nets = list(dict.fromkeys(c["net"] for c in plan["cells"]))
@@ -174,7 +175,7 @@ def read_folder(folder: Path) -> list[Result]:
     if not plans:
         raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
     records = Records(folder)
-    return [Result(json.loads(path.read_text(encoding="utf-8")), records) for path in plans]
+    return [Result(read_plan(path), records) for path in plans]
 
 
 def write_summary(folder: Path, results: list[Result]) -> Path:

@@ -140,6 +140,7 @@ def notes(result: Result, net: str) -> list[str]:
     failed = sum(c.failed for c in cells)
     if failed:
         lines.append(f"{failed} reported trainings failed and are not in the means.")
+    lines += [f"Left out: {damaged}." for damaged in result.damaged]
     for name, reason in result.plan["left_out"].items():
         lines.append(f"{title(name)} is left out: {reason.splitlines()[0]}")
     return lines
