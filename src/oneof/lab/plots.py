@@ -20,6 +20,7 @@ from oneof.tables.files import write_with
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
+MARKERS = "oDs^vPX*"
 QUIET = {"color": "#b5b5b5", "linestyle": "-", "linewidth": 0.8, "zorder": 1}
 WIDTH = 7.2
 DPI = 170
@@ -186,6 +187,34 @@ def accuracies(result: Result, net: str, path: Path) -> Path | None:
     return _by_data(path, data, height, draw, "test accuracy in %", legend=compared, sharey=True)
 
 
+def unbeaten(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of points (cost, score) those that no other reaches at the same cost or less, cheapest first."""
+    found: list[tuple[float, float]] = []
+    for cost, score in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not found or score > found[-1][1]:
+            found.append((cost, score))
+    return found
+
+
+def accuracy_by_cost(result: Result, net: str, path: Path) -> Path | None:
+    """Accuracy against the seconds of a training; the line joins rows that no other beats in both."""
+
+    def draw(axis: Any, d: str) -> None:
+        points = {n: (c.mean_of("train_seconds"), c.mean) for n, c in result.rows(net, d).items()}
+        axis.step(*zip(*unbeaten(list(points.values()))), where="post", **QUIET)
+        for i, label in enumerate(result.labels):
+            if label in points:
+                strong = label == result.protocol.reference
+                looks = {"color": COLOURS[i % len(COLOURS)], "ms": 8 if strong else 5, "zorder": 3}
+                marker = MARKERS[(i // len(COLOURS) + i % len(COLOURS)) % len(MARKERS)]
+                axis.plot(*points[label], marker, label=method_title(label), **looks)
+        axis.margins(0.1)
+        axis.set_xlim(left=0)
+
+    data = result.data_with(net)
+    return _by_data(path, data, 3.6, draw, "seconds of a training", "test accuracy in %", legend=True)
+
+
 def learning_curves(result: Result, net: str, path: Path) -> Path | None:
     """Test accuracy per epoch, mean over the splits whose epoch log was kept."""
     data = _with_curves(result, net)
@@ -316,5 +345,10 @@ PLOTS: dict[str, tuple[Callable[[Result, str, Path], Path | None], str]] = {
     "convergence": (change, "Change of the targets q from epoch to epoch."),
     "weights": (weights, "Weights of the branches: entropy, and mass on the branch that is of no use."),
     "curves": (learning_curves, "Test accuracy per epoch, mean over splits."),
+    "cost": (
+        accuracy_by_cost,
+        "Test accuracy against the seconds of a training by the clock, mean over splits; trainings that ran "
+        "side by side slowed one another down. No row is both faster and better than those on the line.",
+    ),
     "ranks": (rank_diagram, "Mean ranks over data sets; differences below the bar are not significant."),
 }

@@ -120,7 +120,10 @@ def draw_figures(result: Result, net: str, folder: Path) -> list[Figure]:
     found = []
     where = NET_NAMES.get(net, f"Net {net}")
     one_split = all(len(cell.records) <= 1 for cell in result.cells.values())
-    for kind in result.protocol.figures:
+    kinds = dict.fromkeys(result.protocol.figures)
+    if result.protocol.on_images:  # there a training has its price
+        kinds["cost"] = None
+    for kind in kinds:
         draw, caption = PLOTS[kind]
         path = draw(result, net, folder / f"{result.protocol.name}-{net}-{kind}.png".replace(" ", "-"))
         if one_split:  # it has no spread to show
