@@ -98,7 +98,7 @@ def style(i: int, strong: bool = False) -> dict[str, Any]:
 def prominent(result: Result, net: str, data: Sequence[str]) -> list[str]:
     """The rows worth a colour: the reference, PRODEN, the oracle and the three best others."""
     scores = {n: [c.mean for d in data if (c := result.cell(net, d, n))] for n in result.labels}
-    means = {n: float(np.mean(values)) for n, values in scores.items() if values}
+    means = {n: float(np.mean(found)) for n, found in scores.items() if found}
     fixed = [n for n in (result.protocol.reference, "proden", "oracle") if n in means]
     others = sorted((n for n in means if n not in fixed), key=lambda n: -means[n])
     return fixed + others[:3]
@@ -116,20 +116,16 @@ def mean_curve(cell: CellResult | None, name: str) -> np.ndarray | None:
 
 def _with_curves(result: Result, net: str) -> list[str]:
     def kept(data: str) -> bool:
-        cells = (result.cell(net, data, label) for label in result.labels)
-        return any(mean_curve(cell, "selection") is not None for cell in cells)
+        return any(mean_curve(cell, "selection") is not None for cell in result.rows(net, data).values())
 
     return [data for data in result.data if kept(data)]
-
-
-Draw = Callable[[Any, str], None]
 
 
 def _by_data(
     path: Path,
     data: Sequence[str],
     height: float,
-    draw: Draw,
+    draw: Callable[[Any, str], None],
     x: str,
     y: str = "",
     legend: bool = False,
@@ -140,9 +136,9 @@ def _by_data(
         return None
     with panels(len(data), height, **options) as (figure, axes):
         for axis, d in zip(axes, data):
-            draw(axis, d)
             axis.set_title(title(d), fontsize=9)
             axis.set_xlabel(x)
+            draw(axis, d)
         axes[0].set_ylabel(y)
         if legend:
             handles: dict[str, Any] = {}
@@ -289,18 +285,17 @@ weights = epoch_log(
 )
 
 
-def set_sizes(facts: dict[str, Any], path: Path) -> Path:
+def set_sizes(facts: dict[str, Any], path: Path) -> Path | None:
     """Share of rows by size of the candidate set, from the facts of every data set."""
-    with panels(len(facts), 1.9) as (figure, axes):
-        for axis, (name, known) in zip(axes, facts.items()):
-            sizes = {int(size): n / known["rows"] for size, n in known["sizes"].items()}
-            axis.bar(list(sizes), [100 * share for share in sizes.values()], color=COLOURS[0], width=0.8)
-            axis.set_title(f"{title(name)}: pairs {known['pairs']:.0%}", fontsize=9)
-            axis.set_xlabel("labels in the candidate set")
-            axis.xaxis.get_major_locator().set_params(integer=True)
-            axis.grid(axis="x", visible=False)
-        axes[0].set_ylabel("rows in %")
-        return save(figure, path)
+
+    def draw(axis: Any, d: str) -> None:
+        sizes = {int(size): 100 * n / facts[d]["rows"] for size, n in facts[d]["sizes"].items()}
+        axis.bar(list(sizes), list(sizes.values()), color=COLOURS[0], width=0.8)
+        axis.set_title(f"{title(d)}: pairs {facts[d]['pairs']:.0%}", fontsize=9)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(axis="x", visible=False)
+
+    return _by_data(path, list(facts), 1.9, draw, "labels in the candidate set", "rows in %")
 
 
 def rank_diagram(result: Result, net: str, path: Path) -> Path | None:

@@ -48,11 +48,8 @@ class JobTimes:
             return None
         left = 0.0
         for cell in plan.cells:
-            jobs = [job for jobs in cell.search for job in jobs] + cell.report
-            missing = sum(plan.records.get(job.hash) is None for job in jobs)
-            if not cell.report and cell.entry.reported and not cell.dead:
-                missing += len(plan.protocol.seeds)
-            left += missing * (self.expected((cell.data, cell.net, cell.entry.method)) or 0.0)
+            expected = self.expected((cell.data, cell.net, cell.entry.method)) or 0.0
+            left += (plan.open_jobs(cell) + plan.to_come(cell)) * expected
         return left / max(1, slots)
 
 

@@ -70,13 +70,11 @@ def drawn_report(folder: Path, figures: Path) -> str:
 def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[str, Any]:
     """What the pages say."""
     facts = {name: known for result in results for name, known in result.plan["data"].items()}
-    sizes = None
-    if figures is not None:
-        sizes = Figure(set_sizes(facts, figures / "sizes.png"), "sizes", "Sizes of the candidate sets.")
+    drawn = None if figures is None else set_sizes(facts, figures / "sizes.png")
     return {
         "sections": [make_section(result, figures) for result in results],
         "facts": data_facts(facts),
-        "sizes": sizes,
+        "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
         "name": folder.resolve().name,
     }
 
