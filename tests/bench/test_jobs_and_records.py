@@ -1,4 +1,9 @@
+import errno
+import gzip
+import io
 import json
+import os
+import random
 import subprocess
 import sys
 
@@ -6,9 +11,14 @@ import pytest
 
 import oneof
 from oneof.lab import jobs as jobs_module
+from oneof.lab import records as records_module
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
-from oneof.lab.records import Records, alone, pack, read
+from oneof.lab.records import Records, alone, as_line, pack, read, record_of
+from oneof.lab.run import run_lab
+from oneof.lab.summary import read_folder
+from oneof.lab.tables import as_text
+from tests.bench.toy import Inline, toy_protocol, write_mat
 
 
 def record(name, status="ok", **more):
@@ -97,3 +107,138 @@ def test_packed_records_are_read_and_continued(tmp_path):
     pack(tmp_path)
     assert len(Records(tmp_path)) == 3
     assert packed.read_bytes() != first
+
+
+# ---- damage ---------------------------------------------------------------------------------------
+
+
+def three_records(folder):
+    records = Records(folder)
+    for job in "abc":
+        result = {"test": 0.875, "curves": {"loss": [0.5, 0.25]}}
+        records.add(record(job, config={"method": {"name": "proden", "lr": 1e-05}}, result=result))
+    return folder / "records.jsonl"
+
+
+def test_every_changed_bit_of_a_record_is_found(tmp_path):
+    file = three_records(tmp_path)
+    whole, before = file.read_bytes(), Records(tmp_path).by_job
+    first = whole.index(b"\n") + 1
+    flips = [(place, 1 << bit) for place in range(first, 2 * first) for bit in range(8)]
+    for place, bit in flips:
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+        again = Records(tmp_path)
+        left = {job: again.by_job.get(job) for job in "abc"}
+        assert again.damaged, (place, bit)
+        assert again.damaged[0].startswith("records.jsonl, line 2: ")
+        assert all(left[job] in (None, before[job]) for job in "abc"), (place, bit)
+        assert left["a"]
+        assert not left["b"]
+
+
+def test_a_damaged_record_is_named_and_its_job_runs_again(tmp_path):
+    protocol = toy_protocol(write_mat(tmp_path), search=None, seeds=(0, 1))
+    folder = tmp_path / "lab"
+    run_lab(protocol, folder, Inline())
+    file = folder / "records.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"epochs":3', b'"epochs":2', 1))
+    (result,) = read_folder(folder)
+    assert "Left out: records.jsonl, line 1: no whole record, its checksum does not fit" in as_text(result)
+    with pytest.raises(LabError, match="line 1"):
+        pack(folder)
+    with pytest.raises(LabError, match=r"records.jsonl, line 1"):
+        list(read(file))
+    said = io.StringIO()
+    assert run_lab(protocol, folder, Inline(), stream=said).ran == 1
+    assert f"{folder}: records.jsonl, line 1: no whole record" in said.getvalue()
+    assert run_lab(protocol, folder, Inline(), stream=said).ran == 0
+
+
+def test_records_without_a_checksum_are_read_and_get_one_when_packed(tmp_path):
+    old = [record("a", result={"test": 0.5}), record("b", "failed", error="x", seconds=1.0, place={})]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in old))
+    records = Records(tmp_path)
+    assert list(records) == old
+    assert not records.damaged
+    assert b'"checksum"' in gzip.decompress(pack(tmp_path).read_bytes())
+    assert list(Records(tmp_path)) == old
+
+
+@pytest.mark.parametrize(
+    "line", ["[1]", '{"job": 3}', '{"status": "ok"}', "NaN", "[" * 100_000, '{"job":"a","x":1}']
+)
+def test_lines_that_are_no_records(line):
+    with pytest.raises(ValueError, match=r"^it"):
+        record_of(line.encode())
+
+
+def test_packed_records_that_are_cut_off_or_changed(tmp_path):
+    three_records(tmp_path)
+    file = pack(tmp_path)
+    whole, before = file.read_bytes(), Records(tmp_path).by_job
+    for cut in range(len(whole)):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(LabError, match="packed records are damaged"):
+            Records(tmp_path)
+    draws = random.Random(0)
+    for _ in range(400):
+        place = draws.randrange(len(whole))
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << draws.randrange(8)]) + whole[place + 1 :])
+        try:
+            found = Records(tmp_path).by_job
+        except LabError:
+            continue
+        assert found == before  # it was the time in gzip's header, say
+
+
+def test_packed_records_that_would_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(records_module, "UNPACKED_LIMIT", 1000)
+    (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(b"\n" * 1001))
+    with pytest.raises(LabError, match="more than 1,000 bytes"):
+        Records(tmp_path)
+
+
+def test_a_disk_that_takes_a_part_of_a_write(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:7]))
+    three_records(tmp_path)
+    again = Records(tmp_path)
+    assert list(again.by_job) == ["a", "b", "c"]
+    assert not again.damaged
+
+
+@pytest.mark.parametrize("room", [0, 1, 30, 60])
+@pytest.mark.parametrize("can_cut", [True, False], ids=["cut off", "left there"])
+def test_a_full_disk_leaves_no_half_record(tmp_path, monkeypatch, room, can_cut):
+    file = three_records(tmp_path)
+    before = file.read_bytes()
+    write, free = os.write, [room]
+
+    def until_full(descriptor, data):
+        if not free[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        n = write(descriptor, data[: free[0]])
+        free[0] -= n
+        return n
+
+    records = Records(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", until_full)
+        with pytest.raises(LabError, match=r"records.jsonl: .* \(No space left on device\)"):
+            records.add(record("d"))
+    assert records.get("d") is None
+    assert file.read_bytes() == before
+    if not can_cut:  # the process was killed before it could cut the half line off
+        file.write_bytes(before + as_line(record("d")).encode()[:room])
+    assert list(Records(tmp_path).by_job) == ["a", "b", "c"]
+    Records(tmp_path).add(record("e"))
+    again = Records(tmp_path)
+    assert list(again.by_job) == ["a", "b", "c", "e"]
+    assert not again.damaged
+
+
+def test_a_damaged_plan_says_what_to_do(tmp_path):
+    for text in ("{", "[]", '{"cells": []}', "\udcff", "[" * 100_000):
+        (tmp_path / "plan-toy.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(LabError, match=r"plan-toy.json: the plan is damaged"):
+            read_folder(tmp_path)

@@ -13,7 +13,9 @@ from oneof.lab import prepared
 from oneof.lab import run as lab
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
-from oneof.lab.protocol import Row
+from oneof.lab.plan import Plan
+from oneof.lab.progress import JobTimes
+from oneof.lab.protocol import PAPER_RECIPE, Row
 from oneof.lab.protocols import PROTOCOLS, default_rows
 from oneof.lab.records import Records
 from oneof.lab.report import tried
@@ -321,6 +323,21 @@ def test_only_jobs_that_end_in_time_are_started(data, tmp_path):
     again, _ = run(protocol, tmp_path / "lab")
     assert again.ran == 2
     assert again.plan.complete
+
+
+def test_longer_trainings_are_expected_to_take_longer(data, tmp_path):
+    """By the seconds of an epoch of the jobs before, three of which took a minute."""
+    run(toy_protocol(data, search=None, seeds=(0,)), tmp_path / "before")
+    known = Records(tmp_path / "known")
+    for record in Records(tmp_path / "before"):
+        known.add(record | {"seconds": 60.0})
+    said = io.StringIO()
+    longer = toy_protocol(data, search=None, seeds=(0,), recipe={**PAPER_RECIPE, "epochs": 250})
+    options = {"minutes": 30, "reuse": [tmp_path / "known"], "stream": said}
+    assert run_lab(longer, tmp_path / "lab", Inline(), **options).ran == 0
+    assert "proden: 1 jobs, about 1:23:20 each, 0 in time" in said.getvalue()
+    times = JobTimes(known)
+    assert times.left(Plan(longer, Records(tmp_path / "lab")), slots=1) == pytest.approx(2 * 5000)
 
 
 def test_jobs_of_unknown_length_are_tried_while_there_is_time(data, tmp_path):

@@ -5,9 +5,11 @@ import pytest
 
 from oneof.lab.errors import LabError
 from oneof.lab.paper import TABLES as PAPER
+from oneof.lab.plots import unbeaten
 from oneof.lab.protocol import Row
 from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, default_rows
-from oneof.lab.report import verdict, write_report
+from oneof.lab.records import as_line, read
+from oneof.lab.report import draw_figures, verdict, write_report
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_latex, as_markdown, as_text, grid
 from tests.bench.toy import made_up_folder, toy_protocol, write_mat
@@ -41,11 +43,11 @@ def test_the_table(folder):
 def test_what_a_choice_by_the_selection_rows_promises_too_much(folder, tmp_path):
     """Every table says selection minus test, where the records have both."""
     (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
-    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    lines = list(read(folder / "records.jsonl"))
     reported = [record for record in lines if record["config"]["split"]["seed"] < 1000]
 
     def read_back():
-        (tmp_path / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in lines))
+        (tmp_path / "records.jsonl").write_text("".join(map(as_line, lines)))
         return read_folder(tmp_path)[0]
 
     for record in reported:
@@ -162,6 +164,24 @@ def test_figures_of_the_other_protocols(tmp_path):
         "convergence-linear-weights",
         "sizes",
     }
+
+
+def test_image_protocols_show_accuracy_against_cost(folder, tmp_path):
+    (result,) = read_folder(folder)
+    names = {figure.name for figure in draw_figures(result, "linear", tmp_path)}
+    assert "cost" not in names
+    object.__setattr__(result.protocol, "data", ("cifar10",))
+    (cost,) = (figure for figure in draw_figures(result, "linear", tmp_path) if figure.name == "cost")
+    assert cost.path.exists()
+    assert "seconds" in cost.caption
+
+
+def test_points_that_no_other_beats():
+    assert unbeaten([(3, 0.9), (1, 0.5), (2, 0.5), (2, 0.7), (4, 0.8), (1, 0.4)]) == [
+        (1, 0.5),
+        (2, 0.7),
+        (3, 0.9),
+    ]
 
 
 def test_a_folder_without_records_says_what_to_do(tmp_path):

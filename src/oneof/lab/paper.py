@@ -9,10 +9,9 @@ those trials share one split and differ in the training seed: absolute numbers t
 
 from __future__ import annotations
 
-Number = tuple[float, float | None]
+from oneof.lab.protocols import BENCHMARKS, REAL_WORLD
 
-_BENCHMARKS = ("cifar10", "cifar100", "tiny-imagenet")
-_REAL_WORLD = ("lost", "birdsong", "msrcv2", "soccer-player", "yahoo-news")
+Number = tuple[float, float | None]
 
 
 def _rows(columns: tuple[str, ...], text: str) -> dict[str, dict[str, Number]]:
@@ -29,7 +28,7 @@ def _rows(columns: tuple[str, ...], text: str) -> dict[str, dict[str, Number]]:
 
 TABLES: dict[str, dict[str, dict[str, Number]]] = {
     "table1": _rows(
-        _BENCHMARKS,
+        BENCHMARKS,
         """
         rplg: 87.53±0.21 65.03±0.21 40.74±0.64
         dirk: 84.63±0.22 58.17±0.20 25.77±1.55
@@ -48,7 +47,7 @@ TABLES: dict[str, dict[str, dict[str, Number]]] = {
         """,
     ),
     "table2": _rows(
-        _REAL_WORLD,
+        REAL_WORLD,
         """
         rplg: 81.07±0.74 75.27±0.23 51.65±0.65 56.94±0.34 68.01±0.19
         dirk: 79.24±0.63 74.52±0.23 48.59±0.28 55.83±0.35 67.65±0.32
@@ -64,14 +63,14 @@ TABLES: dict[str, dict[str, dict[str, Number]]] = {
         """,  # the last row stands in table 3
     ),
     "table3": _rows(
-        _BENCHMARKS + _REAL_WORLD,
+        BENCHMARKS + REAL_WORLD,
         """
         rplg: 87.53±0.21 65.03±0.21 40.74±0.64 81.07±0.74 75.27±0.23 51.65±0.65 56.94±0.34 68.01±0.19
         rplg-nm: 85.43±0.52 61.18±0.34 35.35±1.01 77.14±1.62 73.18±0.71 46.62±1.54 55.48±0.65 66.82±0.13
         """,
     ),
     "rollback": _rows(
-        _BENCHMARKS,
+        BENCHMARKS,
         """
         rplg: 87.53 65.03 40.74
         no rollback: 85.42 62.16 33.27
@@ -82,7 +81,7 @@ TABLES: dict[str, dict[str, dict[str, Number]]] = {
 
 
 TABLES["table1"]["rplg"] |= {"fmnist": (91.41, 0.13), "kmnist": (96.85, 0.11)}
-TABLES["table1"]["rplg-nm"] = {name: TABLES["table3"]["rplg-nm"][name] for name in _BENCHMARKS}
+TABLES["table1"]["rplg-nm"] = {name: TABLES["table3"]["rplg-nm"][name] for name in BENCHMARKS}
 
 
 def published(table: str | None, label: str, data: str) -> Number | None:

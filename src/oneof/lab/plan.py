@@ -38,6 +38,11 @@ class Cell:
     """No configuration could be trained: there is nothing to report."""
 
     @property
+    def jobs(self) -> list[Job]:
+        """Those that are known by now: the reported ones follow from the search."""
+        return [job for jobs in self.search for job in jobs] + self.report
+
+    @property
     def key(self) -> tuple[str, str, str]:
         return self.data, self.net, self.entry.label
 
@@ -164,7 +169,7 @@ class Plan:
             return cell.report
         self._choose(cell)
         if cell.chosen is None and not cell.dead:
-            return [job for jobs in cell.search for job in jobs]
+            return cell.jobs
         if cell.dead or not cell.entry.reported:
             return []
         values = cell.configurations[cell.chosen or 0]
@@ -203,31 +208,29 @@ class Plan:
     @property
     def total(self) -> int:
         """Number of jobs of the whole protocol; the reported ones are counted before they are known."""
-        jobs = 0
-        for cell in self.cells:
-            jobs += sum(map(len, cell.search))
-            jobs += len(self.protocol.seeds) if cell.entry.reported and not cell.dead else 0
-        return jobs
+        return sum(len(cell.jobs) + self.to_come(cell) for cell in self.cells)
+
+    def to_come(self, cell: Cell) -> int:
+        """How many reported jobs of a cell wait for its search."""
+        waits = cell.entry.reported and not cell.report and not cell.dead
+        return len(self.protocol.seeds) if waits else 0
+
+    def open_jobs(self, cell: Cell) -> int:
+        """How many known jobs of a cell have no record."""
+        return sum(self.records.get(job.hash) is None for job in cell.jobs)
 
     @property
     def done(self) -> int:
-        return sum(self.records.get(job.hash) is not None for job in self.known())
-
-    def known(self) -> Iterator[Job]:
-        for cell in self.cells:
-            for jobs in cell.search:
-                yield from jobs
-            yield from cell.report
+        return sum(len(cell.jobs) - self.open_jobs(cell) for cell in self.cells)
 
     def failed(self) -> list[Record]:
-        found = {job.hash: self.records.get(job.hash) for job in self.known()}
+        found = {job.hash: self.records.get(job.hash) for cell in self.cells for job in cell.jobs}
         return [record for record in found.values() if record and record["status"] == "failed"]
 
     @property
     def complete(self) -> bool:
-        return all(self.records.get(job.hash) is not None for job in self.known()) and all(
-            cell.dead or cell.chosen is not None for cell in self.cells
-        )
+        chosen = all(cell.dead or cell.chosen is not None for cell in self.cells)
+        return chosen and not any(map(self.open_jobs, self.cells))
 
     def save(self, folder: Path, facts: Mapping[str, Any]) -> None:
         """Write `plan-<protocol>.json`: which records are whose. Reports need it and the records only."""
@@ -256,7 +259,21 @@ class Plan:
 
     def _earlier(self, folder: Path) -> dict[str, Any] | None:
         file = self._file(folder)
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+        return read_plan(file) if file.exists() else None
 
     def _file(self, folder: Path) -> Path:
         return folder / f"plan-{self.protocol.name}.json"
+
+
+def read_plan(file: Path) -> dict[str, Any]:
+    """What `Plan.save` wrote."""
+    try:
+        plan = json.loads(file.read_bytes())
+        if not plan.keys() >= {"protocol", "command", "versions", "left_out", "data", "cells"}:
+            raise ValueError("some of its parts are missing")
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise LabError(
+            f"{file}: the plan is damaged ({error}).\n"
+            "  Remove the file and run its `oneof bench` command again; finished jobs are kept."
+        ) from None
+    return plan

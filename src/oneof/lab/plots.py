@@ -20,6 +20,7 @@ from oneof.tables.files import write_with
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
+MARKERS = "oDs^vPX*"
 QUIET = {"color": "#b5b5b5", "linestyle": "-", "linewidth": 0.8, "zorder": 1}
 WIDTH = 7.2
 DPI = 170
@@ -97,7 +98,7 @@ def style(i: int, strong: bool = False) -> dict[str, Any]:
 def prominent(result: Result, net: str, data: Sequence[str]) -> list[str]:
     """The rows worth a colour: the reference, PRODEN, the oracle and the three best others."""
     scores = {n: [c.mean for d in data if (c := result.cell(net, d, n))] for n in result.labels}
-    means = {n: float(np.mean(values)) for n, values in scores.items() if values}
+    means = {n: float(np.mean(found)) for n, found in scores.items() if found}
     fixed = [n for n in (result.protocol.reference, "proden", "oracle") if n in means]
     others = sorted((n for n in means if n not in fixed), key=lambda n: -means[n])
     return fixed + others[:3]
@@ -115,20 +116,16 @@ def mean_curve(cell: CellResult | None, name: str) -> np.ndarray | None:
 
 def _with_curves(result: Result, net: str) -> list[str]:
     def kept(data: str) -> bool:
-        cells = (result.cell(net, data, label) for label in result.labels)
-        return any(mean_curve(cell, "selection") is not None for cell in cells)
+        return any(mean_curve(cell, "selection") is not None for cell in result.rows(net, data).values())
 
     return [data for data in result.data if kept(data)]
-
-
-Draw = Callable[[Any, str], None]
 
 
 def _by_data(
     path: Path,
     data: Sequence[str],
     height: float,
-    draw: Draw,
+    draw: Callable[[Any, str], None],
     x: str,
     y: str = "",
     legend: bool = False,
@@ -139,9 +136,9 @@ def _by_data(
         return None
     with panels(len(data), height, **options) as (figure, axes):
         for axis, d in zip(axes, data):
-            draw(axis, d)
             axis.set_title(title(d), fontsize=9)
             axis.set_xlabel(x)
+            draw(axis, d)
         axes[0].set_ylabel(y)
         if legend:
             handles: dict[str, Any] = {}
@@ -184,6 +181,34 @@ def accuracies(result: Result, net: str, path: Path) -> Path | None:
 
     height = 0.75 + 0.22 * len(labels)
     return _by_data(path, data, height, draw, "test accuracy in %", legend=compared, sharey=True)
+
+
+def unbeaten(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of points (cost, score) those that no other reaches at the same cost or less, cheapest first."""
+    found: list[tuple[float, float]] = []
+    for cost, score in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not found or score > found[-1][1]:
+            found.append((cost, score))
+    return found
+
+
+def accuracy_by_cost(result: Result, net: str, path: Path) -> Path | None:
+    """Accuracy against the seconds of a training; the line joins rows that no other beats in both."""
+
+    def draw(axis: Any, d: str) -> None:
+        points = {n: (c.mean_of("train_seconds"), c.mean) for n, c in result.rows(net, d).items()}
+        axis.step(*zip(*unbeaten(list(points.values()))), where="post", **QUIET)
+        for i, label in enumerate(result.labels):
+            if label in points:
+                strong = label == result.protocol.reference
+                looks = {"color": COLOURS[i % len(COLOURS)], "ms": 8 if strong else 5, "zorder": 3}
+                marker = MARKERS[(i // len(COLOURS) + i % len(COLOURS)) % len(MARKERS)]
+                axis.plot(*points[label], marker, label=method_title(label), **looks)
+        axis.margins(0.1)
+        axis.set_xlim(left=0)
+
+    data = result.data_with(net)
+    return _by_data(path, data, 3.6, draw, "seconds of a training", "test accuracy in %", legend=True)
 
 
 def learning_curves(result: Result, net: str, path: Path) -> Path | None:
@@ -260,18 +285,17 @@ weights = epoch_log(
 )
 
 
-def set_sizes(facts: dict[str, Any], path: Path) -> Path:
+def set_sizes(facts: dict[str, Any], path: Path) -> Path | None:
     """Share of rows by size of the candidate set, from the facts of every data set."""
-    with panels(len(facts), 1.9) as (figure, axes):
-        for axis, (name, known) in zip(axes, facts.items()):
-            sizes = {int(size): n / known["rows"] for size, n in known["sizes"].items()}
-            axis.bar(list(sizes), [100 * share for share in sizes.values()], color=COLOURS[0], width=0.8)
-            axis.set_title(f"{title(name)}: pairs {known['pairs']:.0%}", fontsize=9)
-            axis.set_xlabel("labels in the candidate set")
-            axis.xaxis.get_major_locator().set_params(integer=True)
-            axis.grid(axis="x", visible=False)
-        axes[0].set_ylabel("rows in %")
-        return save(figure, path)
+
+    def draw(axis: Any, d: str) -> None:
+        sizes = {int(size): 100 * n / facts[d]["rows"] for size, n in facts[d]["sizes"].items()}
+        axis.bar(list(sizes), list(sizes.values()), color=COLOURS[0], width=0.8)
+        axis.set_title(f"{title(d)}: pairs {facts[d]['pairs']:.0%}", fontsize=9)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(axis="x", visible=False)
+
+    return _by_data(path, list(facts), 1.9, draw, "labels in the candidate set", "rows in %")
 
 
 def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
@@ -316,5 +340,10 @@ PLOTS: dict[str, tuple[Callable[[Result, str, Path], Path | None], str]] = {
     "convergence": (change, "Change of the targets q from epoch to epoch."),
     "weights": (weights, "Weights of the branches: entropy, and mass on the branch that is of no use."),
     "curves": (learning_curves, "Test accuracy per epoch, mean over splits."),
+    "cost": (
+        accuracy_by_cost,
+        "Test accuracy against the seconds of a training by the clock, mean over splits; trainings that ran "
+        "side by side slowed one another down. No row is both faster and better than those on the line.",
+    ),
     "ranks": (rank_diagram, "Mean ranks over data sets; differences below the bar are not significant."),
 }

@@ -6,53 +6,54 @@ import heapq
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
 
 from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
+from oneof.lab.protocols import net_for
 from oneof.lab.records import Record
 
 EVERY_SECONDS = 30.0
 
 
-def group(config: dict[str, Any]) -> tuple[str, str, str]:
-    """Jobs that take about the same time."""
+def group(config: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Jobs whose epochs take about the same time."""
     return config["data"]["name"], config["net"]["name"], config["method"]["name"]
 
 
 class JobTimes:
-    """Mean seconds of finished jobs of the same data set, net and method; else of the method, else of all."""
+    """How long jobs take, by the epochs they may have and the seconds of finished ones: of the same data set,
+    net and method; else of the method, else of all."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self.seconds: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        self.per_epoch: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for record in records:
             self.add(record)
 
     def add(self, record: Record) -> None:
         if record["status"] == "ok":
-            key = group(record["config"])
+            key, epochs = group(record["config"]), record["config"]["recipe"]["epochs"]
             for kind in (key, key[2:], ()):
-                self.seconds[kind].append(record["seconds"])
+                self.per_epoch[kind].append(record["seconds"] / epochs)
 
-    def expected(self, key: tuple[str, str, str]) -> float | None:
-        """None: nothing like it was ever run."""
-        found = next((self.seconds[kind] for kind in (key, key[2:], ()) if kind in self.seconds), None)
-        return None if found is None else float(np.mean(found))
+    def expected(self, config: Mapping[str, Any]) -> float | None:
+        """Seconds of a job; None: nothing like it was ever run."""
+        key = group(config)
+        found = next((self.per_epoch[kind] for kind in (key, key[2:], ()) if kind in self.per_epoch), None)
+        return None if found is None else float(np.mean(found)) * config["recipe"]["epochs"]
 
     def left(self, plan: Plan, slots: int) -> float | None:
         """Of the whole protocol; reported jobs are counted before they are known."""
-        if not self.seconds:
+        if not self.per_epoch:
             return None
         left = 0.0
         for cell in plan.cells:
-            jobs = [job for jobs in cell.search for job in jobs] + cell.report
-            missing = sum(plan.records.get(job.hash) is None for job in jobs)
-            if not cell.report and cell.entry.reported and not cell.dead:
-                missing += len(plan.protocol.seeds)
-            left += missing * (self.expected((cell.data, cell.net, cell.entry.method)) or 0.0)
+            like: dict[str, Any] = {"data": {"name": cell.data}, "method": {"name": cell.entry.method}}
+            like |= {"net": net_for(cell.net, cell.data), "recipe": plan.protocol.recipe}
+            left += (plan.open_jobs(cell) + plan.to_come(cell)) * (self.expected(like) or 0.0)
         return left / max(1, slots)
 
 
@@ -69,23 +70,25 @@ class Deadline:
 
     def allows(self, job: Job, begun: bool) -> bool:
         """A job that was begun before continues; one of a kind that was never run is tried."""
-        expected = self.times.expected(group(dict(job.config)))
+        expected = self.times.expected(job.config)
         return self.seconds > 0 and (begun or (expected or 0.0) <= self.seconds)
 
     def announce(self, jobs: Sequence[Job], slots: int) -> list[str]:
         """How many jobs wait, what each is expected to take, and how many of them end in time."""
         free, waiting, fit = [0.0] * slots, Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+        expected: dict[tuple[str, str, str], float | None] = {}
         for job in jobs:
-            key = group(dict(job.config))
-            end = free[0] + (self.times.expected(key) or 0.0)
+            key = group(job.config)
+            expected[key] = self.times.expected(job.config)
+            end = free[0] + (expected[key] or 0.0)
             waiting[key] += 1
             if end <= self.seconds:
                 fit[key] += 1
                 heapq.heapreplace(free, end)
         lines = [f"{len(jobs)} jobs can start, {slots} at a time; {fit.total()} are expected to end in time"]
         for key, n in waiting.items():
-            expected = self.times.expected(key)
-            takes = "of unknown length" if expected is None else f"about {clock(expected)} each"
+            one = expected[key]
+            takes = "of unknown length" if one is None else f"about {clock(one)} each"
             lines.append(f"  {'  '.join(key)}: {n} jobs, {takes}, {fit[key]} in time")
         return lines
 

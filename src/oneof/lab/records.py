@@ -1,21 +1,25 @@
 """Records: one line of JSON per finished job, appended and never changed.
 
 A record is `{"job": hash, "status": "ok", "config": ..., "result": ..., "seconds": ...}`, or with
-`"status": "failed"` an `error` in place of the result. One process, the one that holds the folder's
-lock, writes; each record is one write that reaches the disk before the job counts as done. A line that
-a power cut or a kill left unfinished is skipped by readers and its job runs again. `pack` compresses what
-is there for publication; a packed folder is read, continued and reported like any other.
+`"status": "failed"` an `error` in place of the result; the last thing on its line is a checksum of all that
+stands before. One process, the one that holds the folder's lock, writes; a record is on the disk before its
+job counts as done. A line that a kill left unfinished or that was changed later is left out and named, and
+its job runs again. `pack` compresses what is there for publication; a packed folder is read, continued and
+reported like any other.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
+import re
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
@@ -24,6 +28,8 @@ from oneof.tables.files import write_with
 
 FILE = "records.jsonl"
 PACKED = "records.jsonl.gz"
+UNPACKED_LIMIT = 2**30
+"""Bytes; packed records that would be larger are refused. Ours have some megabytes."""
 
 Record = dict[str, Any]
 
@@ -34,7 +40,9 @@ class Records:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.file = self.folder / FILE
-        found = [record for file in (self.folder / PACKED, self.file) for record in read(file)]
+        self.damaged: list[str] = []
+        """Lines that are no whole records: where they are, and what is wrong with them."""
+        found = [r for file in (self.folder / PACKED, self.file) for r in read(file, self.damaged)]
         self.by_job: dict[str, Record] = {record["job"]: record for record in found}
 
     def __len__(self) -> int:
@@ -47,43 +55,127 @@ class Records:
         return self.by_job.get(job)
 
     def add(self, record: Record) -> None:
-        """Append a record; it is on the disk when this returns."""
+        """Append a record; it is on the disk when this returns, and no part of it when this fails."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.file, "a+b", buffering=0) as out:
-            end = out.seek(0, os.SEEK_END)
-            out.seek(max(0, end - 1))
-            torn = end and out.read(1) != b"\n"  # by a kill; that line must not swallow this one
-            out.write((b"\n" if torn else b"") + as_line(record).encode())
-            os.fsync(out.fileno())
+            end, before = _end_of_lines(out)
+            try:
+                left = before + as_line(record).encode()
+                while left:  # a disk that is nearly full takes a part and says so
+                    left = left[os.write(out.fileno(), left) :]
+                os.fsync(out.fileno())
+            except OSError as error:
+                with suppress(OSError):
+                    out.truncate(end)
+                raise LabError(
+                    f"{self.file}: a record could not be written ({error.strerror or error}).\n"
+                    "  Make room on the disk; the same command continues."
+                ) from error
         self.by_job[record["job"]] = record
 
 
+def _end_of_lines(out: IO[bytes]) -> tuple[int, bytes]:
+    """Where to go on, and what the last line lacks. Half a line, which a kill left, is cut off."""
+    end = out.seek(0, os.SEEK_END)
+    out.seek(max(0, end - 1))
+    if not end or out.read(1) == b"\n":
+        return end, b""
+    out.seek(0)
+    *_, last = out.read().split(b"\n")
+    try:
+        record_of(last)
+    except ValueError:
+        return out.truncate(end - len(last)), b""
+    return end, b"\n"
+
+
+# ---- lines ----------------------------------------------------------------------------------------
+
+UNCHECKED = frozenset({"job", "status", "config", "result", "error", "seconds", "place"})
+"""What records from before the checksums have. One with another key is no such record."""
+
+
 def as_line(record: Record) -> str:
-    return json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n"
+    content = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return f'{content[:-1]},"checksum":"{_checksum(content.encode())}"}}\n'
 
 
-def read(file: Path) -> Iterator[Record]:
-    """All records of a file in their order; lines that are no records are left out."""
+def record_of(line: bytes) -> Record:
+    """The record of a line; a ValueError says why there is none."""
+    if checked := re.fullmatch(rb'(.*),"checksum":"([0-9a-f]{16})"}', line, re.DOTALL):
+        line = checked[1] + b"}"
+        if _checksum(line).encode() != checked[2]:
+            raise ValueError("its checksum does not fit, so it was changed or damaged")
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("it is unfinished or damaged") from None
+    if not isinstance(record, dict) or not isinstance(record.get("job"), str):
+        raise ValueError("it is no record of a job")
+    if not checked and not record.keys() <= UNCHECKED:
+        raise ValueError("its checksum is missing or damaged")
+    return record
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+# ---- files ----------------------------------------------------------------------------------------
+
+
+def read(file: Path, damaged: list[str] | None = None) -> Iterator[Record]:
+    """All records of a file in their order. Lines that are no records are named in `damaged`; without
+    such a list they are an error."""
+    for number, line in enumerate(_content(file).split(b"\n"), start=1):
+        if not line:
+            continue
+        try:
+            record = record_of(line)
+        except ValueError as error:
+            reason = f"{file.name}, line {number}: no whole record, {error}"
+            if damaged is None:
+                raise LabError(f"{file.parent}: {reason}.") from None
+            damaged.append(reason)
+        else:
+            yield record
+
+
+def _content(file: Path) -> bytes:
     if not file.exists():
-        return
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and "job" in record:
-                yield record
+        return b""
+    if file.suffix != ".gz":
+        return file.read_bytes()
+    try:
+        with gzip.open(file) as packed:
+            content = packed.read(UNPACKED_LIMIT + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        content, why = b"", str(error)
+    else:
+        why = "the file is empty" if file.stat().st_size == 0 else ""
+    if len(content) > UNPACKED_LIMIT:
+        why = f"more than {UNPACKED_LIMIT:,} bytes"
+    if why:
+        raise LabError(
+            f"{file}: the packed records are damaged ({why}).\n"
+            "  Get the file again, or move it away: the lab then runs its jobs again."
+        )
+    return content
 
 
 def pack(folder: str | os.PathLike[str]) -> Path:
     """Move all records of a folder into one compressed file, in the order of their jobs' hashes."""
-    records = Records(folder)
-    text = "".join(as_line(record) for _, record in sorted(records.by_job.items()))
-    packed = records.folder / PACKED
-    write_with(packed, lambda out: out.write(gzip.compress(text.encode(), mtime=0)))
-    records.file.unlink(missing_ok=True)
+    with alone(Path(folder)):
+        records = Records(folder)
+        if records.damaged:
+            raise LabError(
+                f"{records.folder}: {records.damaged[0]}; damaged records are not published.\n"
+                "  Remove the line (its job then runs again), or get the file again."
+            )
+        text = "".join(as_line(record) for _, record in sorted(records.by_job.items()))
+        packed = records.folder / PACKED
+        write_with(packed, lambda out: out.write(gzip.compress(text.encode(), mtime=0)))
+        records.file.unlink(missing_ok=True)
     return packed
 
 

@@ -14,6 +14,7 @@ from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.statistics import LEVEL
 from oneof.lab.summary import Result, read_folder, write_summary
 from oneof.lab.tables import (
+    NET_NAMES,
     SELECTION,
     Grid,
     as_latex,
@@ -69,13 +70,11 @@ def drawn_report(folder: Path, figures: Path) -> str:
 def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[str, Any]:
     """What the pages say."""
     facts = {name: known for result in results for name, known in result.plan["data"].items()}
-    sizes = None
-    if figures is not None:
-        sizes = Figure(set_sizes(facts, figures / "sizes.png"), "sizes", "Sizes of the candidate sets.")
+    drawn = None if figures is None else set_sizes(facts, figures / "sizes.png")
     return {
         "sections": [make_section(result, figures) for result in results],
         "facts": data_facts(facts),
-        "sizes": sizes,
+        "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
         "name": folder.resolve().name,
     }
 
@@ -93,7 +92,7 @@ def _render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"method_title": method_title, "data_title": title}
+    environment.globals |= {"net_names": NET_NAMES}
     return environment.get_template(template).render(**values)
 
 
@@ -117,20 +116,19 @@ def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
 
 def draw_figures(result: Result, net: str, folder: Path) -> list[Figure]:
     found = []
-    where = {
-        "linear": "Linear model.",
-        "mlp": "MLP, 2 × 300, batch normalisation.",
-        "by data": "The net of each data set.",
-    }.get(net, f"Net {net}.")
+    where = NET_NAMES.get(net, f"Net {net}")
     one_split = all(len(cell.records) <= 1 for cell in result.cells.values())
-    for kind in result.protocol.figures:
+    kinds = dict.fromkeys(result.protocol.figures)
+    if result.protocol.on_images:  # there a training has its price
+        kinds["cost"] = None
+    for kind in kinds:
         draw, caption = PLOTS[kind]
         path = draw(result, net, folder / f"{result.protocol.name}-{net}-{kind}.png".replace(" ", "-"))
         if one_split:  # it has no spread to show
             for words in (" with the 95 % interval of the mean over splits", ", mean over splits"):
                 caption = caption.replace(words, "")
         if path is not None:
-            found.append(Figure(path, kind, f"{caption} {where}"))
+            found.append(Figure(path, kind, f"{caption} {where}."))
     return found
 
 
@@ -141,15 +139,14 @@ def verdict(result: Result, net: str) -> list[str]:
         return []
     name, lines = method_title(reference), []
     for data in result.data:
-        cell = result.cell(net, data, reference)
-        rivals = [n for n in result.ranked() if n != reference and result.cell(net, data, n)]
+        cell, rivals = result.cell(net, data, reference), result.ranked(net, data)
+        rivals.pop(reference, None)
         if cell is None or not rivals:
             continue
-        tests = {n: t for n in rivals if (t := result.comparison(net, data, n)) is not None}
-        above = [n for n in rivals if (c := result.cell(net, data, n)) is not None and c.mean > cell.mean]
-        better = sum(t.mark == "•" for t in tests.values())
-        worse = sum(t.mark == "◦" for t in tests.values())
-        certain = [t for t in tests.values() if t.n > 2 and t.p_corrected < LEVEL]
+        tests = [t for label in rivals if (t := result.comparison(net, data, label)) is not None]
+        above = [rival for rival in rivals.values() if rival.mean > cell.mean]
+        better, worse = (sum(t.mark == mark for t in tests) for mark in "•◦")
+        certain = [t for t in tests if t.n > 2 and t.p_corrected < LEVEL]
         place = "has the best mean" if not above else f"is number {len(above) + 1} of {len(rivals) + 1}"
         if len(cell.records) == 1:
             place = place.replace("has the best mean", "is first")
@@ -199,7 +196,7 @@ def cost(result: Result, net: str) -> Grid:
     """
     rows = []
     for data in result.data:
-        cells = {n: c for n in result.labels if (c := result.cell(net, data, n)) is not None}
+        cells = result.rows(net, data)
         seconds = {n: c.mean_of("train_seconds") for n, c in cells.items()}
         epochs = {n: c.mean_of("epochs") for n, c in cells.items()}
         base = seconds["proden"] / epochs["proden"] if "proden" in cells else None

@@ -76,6 +76,8 @@ def run_lab(
     Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
     with alone(folder):
         records = Records(folder)
+        for line in records.damaged:
+            say(f"{folder}: {line}; it is left out, and a job that has no other record runs again")
         if retry_failed:
             records.by_job = {job: r for job, r in records.by_job.items() if r["status"] != "failed"}
         plan = Plan(protocol, records, strict)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import friedmanchisquare, rankdata, studentized_range, t
 
 LEVEL = 0.05
 TEST_OVER_TRAIN = 0.1 / 0.8
@@ -54,8 +55,6 @@ def compare(reference: Mapping[int, float], other: Mapping[int, float]) -> Compa
 
 
 def _p_value(mean: float, squared_error: float, n: int) -> float:
-    from scipy.stats import t
-
     if squared_error <= 1e-18:  # all differences are the same
         return 1.0 if abs(mean) < 1e-9 else 0.0
     return float(2 * t.sf(abs(mean) / math.sqrt(squared_error), n - 1))
@@ -63,8 +62,6 @@ def _p_value(mean: float, squared_error: float, n: int) -> float:
 
 def exact_wilcoxon(differences: np.ndarray) -> float:
     """Signed ranks, two-sided: over all signs of the differences that are not 0; ties share their ranks."""
-    from scipy.stats import rankdata
-
     d = np.round(differences, 9)
     d = d[d != 0]
     twice = np.rint(2 * rankdata(np.abs(d))).astype(int)  # ranks are whole or half numbers
@@ -77,8 +74,6 @@ def exact_wilcoxon(differences: np.ndarray) -> float:
 
 def ranks(scores: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
     """Mean rank of each column over the rows (splits or data sets); 1 is best, ties share."""
-    from scipy.stats import rankdata
-
     return rankdata(-np.asarray(scores, dtype=float), axis=1).mean(axis=0)
 
 
@@ -94,8 +89,6 @@ class CriticalDifference:
 
 def critical_difference(scores: Mapping[str, Mapping[str, float]]) -> CriticalDifference | None:
     """From method → data set → score; None with fewer than three methods or two common data sets."""
-    from scipy.stats import friedmanchisquare, studentized_range
-
     names = list(scores)
     shared = sorted(set.intersection(*(set(s) for s in scores.values()))) if scores else []
     if len(names) < 3 or len(shared) < 2:

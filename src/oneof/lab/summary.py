@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from oneof.lab.errors import LabError
+from oneof.lab.plan import read_plan
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import PROTOCOLS
 from oneof.lab.records import Record, Records
@@ -65,13 +66,12 @@ class Result:
     """A protocol and the records that belong to it."""
 
     def __init__(self, plan: dict[str, Any], records: Records) -> None:
-        self.plan = plan
+        self.plan, self.damaged = plan, records.damaged
         self.protocol = Protocol.from_dict(plan["protocol"])
         self.labels = [e.label for e in self.protocol.entries if e.reported]
         self.nets = list(dict.fromkeys(c["net"] for c in plan["cells"]))
         self.data = list(dict.fromkeys(c["data"] for c in plan["cells"]))
         self.cells: dict[tuple[str, str, str], CellResult] = {}
-        self._compared: dict[tuple[str, str, str], Comparison | None] = {}
         for c in plan["cells"]:
             if not c["reported"]:
                 continue
@@ -90,37 +90,37 @@ class Result:
         found = self.cells.get((net, data, label))
         return found if found is not None and found.records else None
 
+    def rows(self, net: str, data: str) -> dict[str, CellResult]:
+        """The rows of which there is something to show, by label."""
+        return {label: c for label in self.labels if (c := self.cell(net, data, label)) is not None}
+
+    def ranked(self, net: str, data: str) -> dict[str, CellResult]:
+        return {label: c for label, c in self.rows(net, data).items() if label not in UNRANKED}
+
     def data_with(self, net: str) -> list[str]:
         """The data sets of which there is something to show."""
-        return [d for d in self.data if any(self.cell(net, d, label) for label in self.labels)]
-
-    def ranked(self) -> list[str]:
-        return [label for label in self.labels if label not in UNRANKED]
+        return [data for data in self.data if self.rows(net, data)]
 
     def comparison(self, net: str, data: str, label: str) -> Comparison | None:
         """The reference row against this one."""
-        key = net, data, label
-        if key not in self._compared:
-            ours, other = self.cell(net, data, self.protocol.reference), self.cell(*key)
-            if ours is None or other is None or label == self.protocol.reference:
-                self._compared[key] = None
-            else:
-                self._compared[key] = compare(ours.test, other.test)
-        return self._compared[key]
+        ours, other = self.cell(net, data, self.protocol.reference), self.cell(net, data, label)
+        if ours is None or other is None or ours is other:
+            return None
+        return compare(ours.test, other.test)
 
     def best(self, net: str, data: str) -> set[str]:
         """The rows with the highest mean, to the two digits that are shown."""
-        means = {n: round(c.mean, 2) for n in self.ranked() if (c := self.cell(net, data, n)) is not None}
+        means = {label: round(cell.mean, 2) for label, cell in self.ranked(net, data).items()}
         return {name for name, mean in means.items() if mean == max(means.values())}
 
     def split_ranks(self, net: str, data: str) -> dict[str, float]:
         """Mean rank of every row over the splits that all rows have."""
-        cells = {n: c.test for n in self.ranked() if (c := self.cell(net, data, n)) is not None}
-        shared = sorted(set.intersection(*(set(t) for t in cells.values()))) if cells else []
+        tests = {label: cell.test for label, cell in self.ranked(net, data).items()}
+        shared = sorted(set.intersection(*map(set, tests.values()))) if tests else []
         if not shared:
             return {}
-        means = ranks([[test[seed] for test in cells.values()] for seed in shared])
-        return dict(zip(cells, map(float, means)))
+        means = ranks([[test[seed] for test in tests.values()] for seed in shared])
+        return dict(zip(tests, map(float, means)))
 
     def mean_ranks(self, net: str) -> dict[str, float]:
         """Mean over data sets of the mean rank over splits; rows that some data set lacks are left out."""
@@ -132,35 +132,32 @@ class Result:
 
     def ranking(self, net: str) -> CriticalDifference | None:
         """Ranks of the mean accuracies over the data sets of a net."""
-        scores = {
-            n: {d: c.mean for d in self.data if (c := self.cell(net, d, n)) is not None}
-            for n in self.ranked()
-        }
-        return critical_difference({name: found for name, found in scores.items() if found})
+        scores: dict[str, dict[str, float]] = {}
+        for data in self.data:
+            for label, cell in self.ranked(net, data).items():
+                scores.setdefault(label, {})[data] = cell.mean
+        return critical_difference({label: scores[label] for label in self.labels if label in scores})
 
     def summary(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for net in self.nets:
-            for data in self.data:
-                place = self.split_ranks(net, data)
-                for label in self.labels:
-                    cell = self.cell(net, data, label)
-                    if cell is None:
-                        continue
-                    n = len(cell.records)
-                    values: dict[str, Any] = {
-                        "mean": round(cell.mean, 4),
-                        "std": round(cell.std, 4) if n > 1 else None,
-                        "n": n,
-                    }
-                    if label in place:
-                        values["mean_rank"] = round(place[label], 4)
-                    test = self.comparison(net, data, label)
-                    if test is not None:
-                        values["p"] = float(f"{test.p:.3g}")
-                        values["p_corrected"] = float(f"{test.p_corrected:.3g}")
-                        values["mark"] = test.mark
-                    found.setdefault(net, {}).setdefault(data, {})[label] = values
+        """Net → data set → row → its numbers."""
+        found = {net: {d: self._summary_of(net, d) for d in self.data_with(net)} for net in self.nets}
+        return {net: by_data for net, by_data in found.items() if by_data}
+
+    def _summary_of(self, net: str, data: str) -> dict[str, Any]:
+        place, found = self.split_ranks(net, data), {}
+        for label, cell in self.rows(net, data).items():
+            n = len(cell.records)
+            values: dict[str, Any] = {
+                "mean": round(cell.mean, 4),
+                "std": round(cell.std, 4) if n > 1 else None,
+            }
+            values["n"] = n
+            if label in place:
+                values["mean_rank"] = round(place[label], 4)
+            if test := self.comparison(net, data, label):
+                values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
+                values["mark"] = test.mark
+            found[label] = values
         return found
 
 
@@ -174,7 +171,7 @@ def read_folder(folder: Path) -> list[Result]:
     if not plans:
         raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
     records = Records(folder)
-    return [Result(json.loads(path.read_text(encoding="utf-8")), records) for path in plans]
+    return [Result(read_plan(path), records) for path in plans]
 
 
 def write_summary(folder: Path, results: list[Result]) -> Path:

@@ -18,6 +18,11 @@ NAMES = {
     "oracle": "Oracle", "rplg+": "RPLG+", "rplg-prior": "RPLG with the prior",
     "rplg-nm-prior": "RPLG-NM with the prior", "clean-only": "Clean rows alone",
 }  # fmt: skip
+NET_NAMES = {
+    "linear": "Linear model",
+    "mlp": "MLP, 2 × 300, batch normalisation",
+    "by data": "The net of each data set",
+}
 
 SELECTION = "selection − test"
 
@@ -80,8 +85,8 @@ def grid(result: Result, net: str) -> Grid:
 
 def selection_minus_test(result: Result, net: str, label: str) -> float | None:
     """Mean over the data sets in points; None where no selection accuracy is recorded."""
-    cells = [c for d in result.data if (c := result.cell(net, d, label)) is not None]
-    found = [c.selection_minus_test for c in cells if c.selection_minus_test is not None]
+    cells = [cell for data in result.data if (cell := result.cell(net, data, label)) is not None]
+    found = [gap for cell in cells if (gap := cell.selection_minus_test) is not None]
     return sum(found) / len(found) if found else None
 
 
@@ -140,6 +145,7 @@ def notes(result: Result, net: str) -> list[str]:
     failed = sum(c.failed for c in cells)
     if failed:
         lines.append(f"{failed} reported trainings failed and are not in the means.")
+    lines += [f"Left out: {damaged}." for damaged in result.damaged]
     for name, reason in result.plan["left_out"].items():
         lines.append(f"{title(name)} is left out: {reason.splitlines()[0]}")
     return lines
@@ -190,9 +196,9 @@ def as_latex(result: Result, net: str) -> str:
 
 
 def _tex(text: str) -> str:
-    for plain, command in {
+    for letter, command in {
         "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#",
         "±": r"$\pm$", "−": "$-$", "–": "--", "•": r"$\bullet$", "◦": r"$\circ$",
     }.items():  # fmt: skip
-        text = text.replace(plain, command)
+        text = text.replace(letter, command)
     return text

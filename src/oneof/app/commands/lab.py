@@ -196,7 +196,7 @@ class Theory:
                     posterior, self.rows, self.seed, excluded=excluded, delta=self.delta
                 )
             ]
-        trained = [check_trained(s, self.draws, self.seed, _say) for s in settings()] if self.draws else []
+        trained = {s.name: check_trained(s, self.draws, self.seed, _say) for s in settings() if self.draws}
         found = Findings(
             self._command(), time.perf_counter() - began, theorems, trained, self.delta, self.seed
         )

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from oneof.lab.plots import panels, save
+from oneof.lab.plots import COLOURS, panels, save
 from oneof.lab.theory.posteriors import RandomLogits
 from oneof.lab.theory.reference import REFERENCE
 from oneof.lab.theory.theorems import MarginCondition, known_gaps, running_bound
 from oneof.lab.theory.trained import EDGES
 
-# Okabe and Ito's colours; lines differ in dashes and markers as well
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+BLUE, RED, GREEN, PURPLE, ORANGE, SKY, _ = COLOURS  # lines differ in dashes and markers as well
 STYLES: dict[str, tuple[str, dict[str, Any]]] = {
     "mu": ("μ, PRODEN's own opinion", {"color": BLUE, "marker": "o", "linestyle": "-"}),
     "mu without a": ("μ with the label a struck out", {"color": SKY, "marker": "D", "linestyle": "--"}),

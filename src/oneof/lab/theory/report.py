@@ -9,7 +9,7 @@ import numpy as np
 
 from oneof.lab.theory.reference import REFERENCE, Agreement, compare
 from oneof.lab.theory.theorems import TheoremCheck
-from oneof.lab.theory.trained import EDGES, FRESH, TAU, TrainedCheck
+from oneof.lab.theory.trained import FRESH, TAU
 
 
 @dataclass
@@ -20,7 +20,8 @@ class Findings:
     seconds: float
     theorems: dict[str, list[TheoremCheck]]
     """By name of the posterior; the reference values belong to `random logits`."""
-    trained: list[TrainedCheck]
+    trained: dict[str, dict[str, Any]]
+    """What `check_trained` found, by name of the setting."""
     delta: float
     seed: int = 0
 
@@ -159,39 +160,36 @@ def _reference(found: Findings) -> str:
     return table(["epsilon", "what", "ours", "reference", "tolerance", "agrees"], lines)
 
 
-def _trained(checks: list[TrainedCheck]) -> list[str]:
-    first, names = checks[0], [check.setting.name for check in checks]
-    measured = {f"epsilon (f), {q}": [c.epsilon[q] for c in checks] for q in first.epsilon}
-    measured |= {f"epsilon' (phi^a), {q}": [c.epsilon_reduced[q] for c in checks] for q in first.epsilon}
-    measured |= {f"P(J), tau = {tau}": [c.p_j[tau] for c in checks] for tau in first.p_j}
+def _trained(trained: dict[str, dict[str, Any]]) -> list[str]:
+    first, checks = next(iter(trained.values())), trained.values()
+    measured = {f"epsilon (f), {q}": [c["epsilon"][q] for c in checks] for q in first["epsilon"]}
+    for q in first["epsilon"]:
+        measured[f"epsilon' (phi^a), {q}"] = [c["epsilon_reduced"][q] for c in checks]
+    measured |= {f"P(J), tau = {tau}": [c["p_j"][tau] for c in checks] for tau in first["p_j"]}
     for model, text in (("f", "2 · error of f < gap of eta"), ("phi", "2 · error of phi^a < gap of eta'")):
-        measured[f"share of x with {text}"] = [c.certain[model] for c in checks]
-    measured |= {fact: [c.facts[fact] for c in checks] for fact in first.facts}
+        measured[f"share of x with {text}"] = [c["certain"][model] for c in checks]
+    measured |= {fact: [c["facts"][fact] for c in checks] for fact in first["facts"]}
     return [
-        f"Mean ± standard deviation of {len(first.epsilon['max'])} draws of the data. f is trained by "
+        f"Mean ± standard deviation of {len(first['epsilon']['max'])} draws of the data. f is trained by "
         "PRODEN, phi^a is branch a of RPLG-NM, a the runner-up.",
-        table(["measured", *names], [[name, *map(mean_std, row)] for name, row in measured.items()]),
+        table(["measured", *trained], [[name, *map(mean_std, row)] for name, row in measured.items()]),
         f"Argmax among all labels is the Bayes label, {FRESH:,} fresh instances, J with tau = {TAU:g}:",
-        _by_region([(c.setting.name, c.fresh, None) for c in checks]),
+        _by_region(trained, "fresh"),
         "Argmax of the pseudo-label is the Bayes label (ties shared), training rows with the Bayes label and "
         f"a among their candidates; J with tau = {TAU:g}, and with tau = 2 epsilon (95 %).\n"
         "mu: f of PRODEN; u^a: branch a of RPLG-NM; u^out: its branches outside S, which lack no candidate; "
         "v, q: RPLG-NM (uniform weights) and RPLG (learned). Without a: a struck out of that opinion.",
-        _by_region([(c.setting.name, c.consistency, c.rows_in) for c in checks]),
+        _by_region(trained, "consistency", "rows_in"),
     ]
 
 
-def _by_region(
-    groups: list[tuple[str, dict[str, dict[str, list[float]]], dict[str, list[int]] | None]],
-) -> str:
-    opinions = list(next(iter(groups[0][1].values())))
-    counted = groups[0][2] is not None
+def _by_region(trained: dict[str, dict[str, Any]], shares: str, sizes: str = "") -> str:
     rows: list[list[Any]] = []
-    for name, shares, sizes in groups:
-        for region, by_opinion in shares.items():
-            count = [f"{np.mean(sizes[region]):.0f}"] if sizes is not None else []
-            rows.append([name, region, *count, *(mean_std(by_opinion[o]) for o in opinions)])
-    return table(["data", "region", *(["rows"] if counted else []), *opinions], rows)
+    for name, check in trained.items():
+        for region, by_opinion in check[shares].items():
+            count = [f"{np.mean(check[sizes][region]):.0f}"] if sizes else []
+            rows.append([name, region, *count, *map(mean_std, by_opinion.values())])
+    return table(["data", "region", *(["rows"] if sizes else []), *by_opinion], rows)
 
 
 def mean_std(values: list[float]) -> str:
@@ -228,7 +226,7 @@ def as_values(found: Findings) -> dict[str, Any]:
         "delta": found.delta,
         "seed": found.seed,
         "reference": [{**c._asdict(), "agrees": c.agrees} for c in found.comparisons],
-        "trained": {c.setting.name: _trained_values(c) for c in found.trained},
+        "trained": found.trained,
     }
     return {name: _rounded(value) for name, value in values.items()}
 
@@ -242,14 +240,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return None if np.isnan(value) else float(f"{value:.6g}")
     return value
-
-
-def _trained_values(check: TrainedCheck) -> dict[str, Any]:
-    values = {name: getattr(check.setting, name) for name in ("rows", "clean", "rate", "epochs")}
-    measured = ("epsilon", "epsilon_reduced", "certain", "p_j", "facts", "fresh", "rows_in", "consistency")
-    values |= {"tau": TAU} | {name: getattr(check, name) for name in measured}
-    right = {name: counts.tolist() for name, counts in check.curve_right.items()}
-    return values | {"curve": {"margins": EDGES, "rows": check.curve_rows.tolist(), "right": right}}
 
 
 def versions() -> dict[str, str]:

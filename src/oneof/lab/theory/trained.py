@@ -7,10 +7,10 @@ every pseudo-label compared with the Bayes label.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,6 @@ TAU = 0.2
 """tau of the fixed region J; the other one has tau = 2 epsilon, with the measured 95 % quantile."""
 EDGES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 """Bins of the margin eta* − eta^a for the curves."""
-OPINIONS = ("mu", "mu without a", "u^a", "u^out", "u^out without a", "v uniform", "v learned", "q learned")
-"""mu: f of PRODEN within the candidates; u^a: branch a of RPLG-NM; u^out: mean of its branches j ∉ S, which
-lack no candidate; v and q: of RPLG-NM (uniform weights) and RPLG (learned). "without a": the label a struck
-out of the finished opinion, which asks whether more than striking it out is gained."""
 QUANTILES = {"max": 1.0, "95 %": 0.95, "median": 0.5}
 
 
@@ -68,55 +64,32 @@ def small_mlp(n_features: int, n_classes: int) -> Net:
     return mlp(n_features, n_classes, hidden=(64,), batch_norm=False)
 
 
-def _lists() -> dict[str, list[Any]]:
-    return defaultdict(list)
-
-
-def _by_region() -> dict[str, dict[str, list[float]]]:
-    return defaultdict(_lists)
-
-
-@dataclass
-class TrainedCheck:
-    """Figures of one setting. Lists have one entry per draw of the data."""
-
-    setting: Setting
-    epsilon: dict[str, list[float]] = field(default_factory=_lists)
-    """Quantiles over x of max_k |f^k − eta^k|, f by PRODEN."""
-    epsilon_reduced: dict[str, list[float]] = field(default_factory=_lists)
-    """Quantiles over x of max_k |phi^k − eta'^k|, phi = branch a of RPLG-NM."""
-    certain: dict[str, list[float]] = field(default_factory=_lists)
-    """Share of x whose gap exceeds twice the model's error at that x: eta and f, eta' and phi."""
-    p_j: dict[str, list[float]] = field(default_factory=_lists)
-    """Share of x in J, by the tau that defines it."""
-    facts: dict[str, list[float]] = field(default_factory=_lists)
-    """About the candidate sets."""
-    fresh: dict[str, dict[str, list[float]]] = field(default_factory=_by_region)
-    """Region: argmax over all labels that is the Bayes label, for models asked about fresh x."""
-    rows_in: dict[str, list[int]] = field(default_factory=_lists)
-    consistency: dict[str, dict[str, list[float]]] = field(default_factory=_by_region)
-    """Region: share of training rows whose pseudo-label agrees with the Bayes label, by opinion."""
-    curve_rows: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1))
-    curve_right: dict[str, np.ndarray] = field(
-        default_factory=lambda: {name: np.zeros(len(EDGES) - 1) for name in OPINIONS}
-    )
-    """Rows, and rows that agree, by bin of the margin, over all draws."""
-
-
 def check_trained(
     setting: Setting, draws: int, seed: int, say: Callable[[str], None] = lambda text: None
-) -> TrainedCheck:
-    """Draw data, train the three methods, measure; `draws` times."""
-    check = TrainedCheck(setting)
+) -> dict[str, Any]:
+    """Draw data, train the three methods, measure; `draws` times. Where a draw has a number (see `errors` and
+    `pseudo_label_shares`), the result has the list of them; the curve is that of all draws together."""
+    found = []
     with one_thread():
         for draw in range(draws):
             say(f"{setting.name}: training PRODEN, RPLG-NM and RPLG, draw {draw + 1} of {draws}")
-            _one_draw(check, seed + draw)
-    return check
+            found.append(_one_draw(setting, seed + draw))
+    curves = [one.pop("curve") for one in found]
+    right = {name: sum(curve["right"][name] for curve in curves).tolist() for name in curves[0]["right"]}
+    curve = {"margins": EDGES, "rows": sum(curve["rows"] for curve in curves).tolist(), "right": right}
+    given = {name: getattr(setting, name) for name in ("rows", "clean", "rate", "epochs")}
+    return {**given, "tau": TAU, **_side_by_side(found), "curve": curve}
 
 
-def _one_draw(check: TrainedCheck, seed: int) -> None:
-    setting, posterior = check.setting, check.setting.posterior
+def _side_by_side(draws: list[Any]) -> Any:
+    """Dictionaries of the same keys as one dictionary of lists, at every depth."""
+    if not isinstance(draws[0], dict):
+        return draws
+    return {key: _side_by_side([draw[key] for draw in draws]) for key in draws[0]}
+
+
+def _one_draw(setting: Setting, seed: int) -> dict[str, Any]:
+    posterior = setting.posterior
     rng = np.random.default_rng([seed, 2])
     x, eta = posterior.draw(rng, setting.rows)
     candidates = candidate_sets(rng, eta, setting.rate, seed)
@@ -125,8 +98,8 @@ def _one_draw(check: TrainedCheck, seed: int) -> None:
     states = fit_methods(setting, x, candidates, clean, seed)
     fresh_x, fresh_eta = posterior.draw(rng, FRESH)
     with torch.no_grad():
-        epsilon = _measure_errors(check, states, _tensor(fresh_x), fresh_eta)
-        _measure_pseudo_labels(check, states, _tensor(x), eta, candidates, epsilon)
+        found = errors(states, _tensor(fresh_x), fresh_eta)
+        return found | pseudo_label_shares(states, _tensor(x), eta, candidates, found["epsilon"]["95 %"])
 
 
 def candidate_sets(rng: np.random.Generator, eta: np.ndarray, rate: float, seed: int) -> Candidates:
@@ -152,8 +125,15 @@ def fit_methods(
 # ---- errors, on fresh instances ---------------------------------------------------------------------
 
 
-def _measure_errors(check: TrainedCheck, states: dict[str, State], x: Tensor, eta: np.ndarray) -> float:
-    """Fills epsilon, epsilon' and who is right among all labels; returns the 95 % quantile of epsilon."""
+def errors(states: dict[str, State], x: Tensor, eta: np.ndarray) -> dict[str, Any]:
+    """How far trained models are from the posterior, and how often they are right.
+
+    - `epsilon`: quantiles over x of max_k |f^k − eta^k|, f by PRODEN;
+    - `epsilon_reduced`: quantiles of max_k |phi^k − eta'^k|, phi = branch a of RPLG-NM;
+    - `certain`: share of x whose gap exceeds twice the model's error at that x: eta and f, eta' and phi;
+    - `p_j`: share of x in J, by the tau that defines it;
+    - `fresh`: by region the share of x where the argmax over all labels is the Bayes label.
+    """
     order = ranked(eta)
     gap = gaps(order.eta)
     rows, a = np.arange(len(eta)), order.labels[:, 1]
@@ -164,16 +144,9 @@ def _measure_errors(check: TrainedCheck, states: dict[str, State], x: Tensor, et
     reduced = _without(eta, a)
     reduced /= reduced.sum(axis=1, keepdims=True)
     error, error_reduced = np.abs(f - eta).max(axis=1), np.abs(phi - reduced).max(axis=1)
-    for name, level in QUANTILES.items():
-        check.epsilon[name].append(float(np.quantile(error, level)))
-        check.epsilon_reduced[name].append(float(np.quantile(error_reduced, level)))
-        tau = widest_tau(float(np.quantile(error, level)))
-        check.p_j[f"2 epsilon ({name})"].append(float(disturbed(gap, tau).mean()))
+    epsilon = {name: float(np.quantile(error, level)) for name, level in QUANTILES.items()}
+    taus = {f"2 epsilon ({name})": widest_tau(value) for name, value in epsilon.items()} | {f"{TAU}": TAU}
     inside = disturbed(gap, TAU)
-    check.p_j[f"{TAU}"].append(float(inside.mean()))
-    check.certain["f"].append(float((2 * error < gap.to_first).mean()))
-    check.certain["phi"].append(float((2 * error_reduced < gap.reduced).mean()))
-
     answers = {
         "f": f,
         "f without a": _without(f, a),
@@ -181,11 +154,20 @@ def _measure_errors(check: TrainedCheck, states: dict[str, State], x: Tensor, et
         "f of RPLG-NM": states["RPLG-NM"].net(x).numpy(),
         "f of RPLG": states["RPLG"].net(x).numpy(),
     }
-    for region, where in {"J": inside, "outside J": ~inside}.items():
-        for name, answer in answers.items():
-            right = (answer.argmax(axis=1) == order.labels[:, 0])[where]
-            check.fresh[region][name].append(float(right.mean()))
-    return float(np.quantile(error, QUANTILES["95 %"]))
+    right = {name: answer.argmax(axis=1) == order.labels[:, 0] for name, answer in answers.items()}
+    return {
+        "epsilon": epsilon,
+        "epsilon_reduced": {n: float(np.quantile(error_reduced, level)) for n, level in QUANTILES.items()},
+        "certain": {
+            "f": float((2 * error < gap.to_first).mean()),
+            "phi": float((2 * error_reduced < gap.reduced).mean()),
+        },
+        "p_j": {name: float(disturbed(gap, tau).mean()) for name, tau in taus.items()},
+        "fresh": {
+            region: {name: float(hits[where].mean()) for name, hits in right.items()}
+            for region, where in {"J": inside, "outside J": ~inside}.items()
+        },
+    }
 
 
 def _without(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -198,39 +180,33 @@ def _without(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
 # ---- pseudo-labels, on the training rows ------------------------------------------------------------
 
 
-def _measure_pseudo_labels(
-    check: TrainedCheck,
-    states: dict[str, State],
-    x: Tensor,
-    eta: np.ndarray,
-    candidates: Candidates,
-    epsilon: float,
-) -> None:
-    """Consistency with the Bayes label on rows whose set holds both this label and its runner-up."""
+def pseudo_label_shares(
+    states: dict[str, State], x: Tensor, eta: np.ndarray, candidates: Candidates, epsilon: float
+) -> dict[str, Any]:
+    """How often pseudo-labels agree with the Bayes label, on rows whose set holds it and its runner-up.
+
+    - `facts`: about the candidate sets and the weights of branches;
+    - `rows_in`, `consistency`: by region the rows, and the share of them that agrees, by opinion;
+    - `curve`: rows, and rows that agree, by bin of the margin.
+    """
     order = ranked(eta)
     gap = gaps(order.eta)
     rows, bayes, a = np.arange(len(eta)), order.labels[:, 0], order.labels[:, 1]
     mask, sizes = candidates.mask, candidates.sizes
     both = mask[rows, bayes] & mask[rows, a]
-    for name, value in {
+    measured, inside = disturbed(gap, widest_tau(epsilon)), disturbed(gap, TAU)
+    near = both & inside
+    allowed = torch.from_numpy(mask.copy())
+    w = branch_opinions(states["RPLG"], x, allowed)[0].double().numpy()
+    facts = {
         "mean size": sizes.mean(),
         "pairs": (sizes == 2).mean(),
         "Bayes label in the set": mask[rows, bayes].mean(),
         "Bayes label and a in the set": both.mean(),
-    }.items():
-        check.facts[name].append(float(value))
-
-    labels = pseudo_labels(states, x, torch.from_numpy(mask.copy()), torch.from_numpy(a))
-    right = {name: agreement(p.double().numpy(), bayes) for name, p in labels.items()}
-    measured, inside = disturbed(gap, widest_tau(epsilon)), disturbed(gap, TAU)
-    w = branch_opinions(states["RPLG"], x, torch.from_numpy(mask.copy()))[0].double().numpy()
-    near = both & inside
-    for name, value in {
         "learned weight of branch a, in J": w[rows, a][near].mean(),
         "learned weight of the Bayes label's branch, in J": w[rows, bayes][near].mean(),
         "uniform weight, in J": (1 / sizes[near]).mean(),
-    }.items():
-        check.facts[name].append(float(value))
+    }
     regions = {
         "J": near,
         "J, sets of 3 or more": near & (sizes > 2),
@@ -238,18 +214,32 @@ def _measure_pseudo_labels(
         "J of the measured epsilon": both & measured,
         "outside J of the measured epsilon": both & ~measured,
     }
-    for region, where in regions.items():
-        check.rows_in[region].append(int(where.sum()))
-        for name, credit in right.items():
-            share = float(credit[where].mean()) if where.any() else float("nan")
-            check.consistency[region][name].append(share)
-    check.curve_rows += np.histogram(gap.to_first[both], EDGES)[0]
-    for name, credit in right.items():
-        check.curve_right[name] += np.histogram(gap.to_first[both], EDGES, weights=credit[both])[0]
+    opinions = pseudo_labels(states, x, allowed, torch.from_numpy(a))
+    right = {name: agreement(p.double().numpy(), bayes) for name, p in opinions.items()}
+    binned = partial(np.histogram, gap.to_first[both], EDGES)
+    return {
+        "facts": {name: float(value) for name, value in facts.items()},
+        "rows_in": {region: int(where.sum()) for region, where in regions.items()},
+        "consistency": {
+            region: {
+                n: float(hits[where].mean()) if where.any() else float("nan") for n, hits in right.items()
+            }
+            for region, where in regions.items()
+        },
+        "curve": {
+            "rows": binned()[0].astype(float),
+            "right": {name: binned(weights=hits[both])[0] for name, hits in right.items()},
+        },
+    }
 
 
 def pseudo_labels(states: dict[str, State], x: Tensor, mask: Tensor, a: Tensor) -> dict[str, Tensor]:
-    """The opinions that are compared, as distributions on the candidates. `a` is the runner-up."""
+    """The opinions that are compared, as distributions on the candidates. `a` is the runner-up.
+
+    mu: f of PRODEN within the candidates; u^a: branch a of RPLG-NM; u^out: mean of its branches j ∉ S, which
+    lack no candidate; v and q: of RPLG-NM (uniform weights) and RPLG (learned). "without a": the label a
+    struck out of the finished opinion, which asks whether more than striking it out is gained.
+    """
     rows = torch.arange(len(x))
     struck = mask.clone()
     struck[rows, a] = False
