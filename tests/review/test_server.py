@@ -246,6 +246,35 @@ def test_decisions_that_make_no_sense(client, tmp_path, body):
     assert not (tmp_path / "decisions.jsonl").exists()
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1.0", "1e400", "true", "[]", "{}"])
+@pytest.mark.parametrize("name", ["row", "label", "seen"])
+def test_numbers_that_are_no_whole_numbers_are_refused_in_words(client, tmp_path, name, value):
+    given = {"action": '"decide"', "row": "0", "label": "0", "seen": "0", name: value}
+    body = ", ".join(f'"{key}": {text}' for key, text in given.items())
+    reply = client.post("/api/decisions", content="{" + body + "}")
+    assert reply.status_code == 422
+    assert reply.json()["detail"].startswith("A decision has row, action, label and seen")
+    assert not (tmp_path / "decisions.jsonl").exists()
+
+
+def test_a_bad_line_in_the_file_is_named_and_costs_no_decision(client, tmp_path):
+    path = tmp_path / "decisions.jsonl"
+    path.write_text("nonsense\n")
+    body = {"row": 2, "action": "decide", "label": 1, "seen": 0}
+    for reply in (client.get("/api/start"), client.post("/api/decisions", json=body)):
+        assert reply.status_code == 503  # the page keeps the decision and tries again
+        assert "line 1: nonsense is no decision" in reply.json()["detail"]
+    path.write_text("")
+    assert client.post("/api/decisions", json=body).status_code == 200
+
+
+def test_an_id_with_half_a_character_is_shown(tmp_path):
+    odd = review_data(2, ids=False)
+    odd.ids = ("a\ud800", "b")
+    client = client_of(tmp_path, odd)
+    assert client.get("/api/rows?rows=0").json()["rows"][0]["name"].startswith("a")
+
+
 def test_large_bodies_are_refused(client, tmp_path):
     body = b'{"row": 0, "action": "decide", "label": 0' + b" " * 5000 + b"}"
     assert client.post("/api/decisions", content=body).status_code == 413

@@ -76,6 +76,7 @@ class Fitted:
             image_folder=None if data.image_folder is None else str(data.image_folder),
             trusted=self.division.trusted(len(data)),
             id_column=data.id_column,
+            fingerprint=data.fingerprint,
         )
 
     def write(self, folder: Path) -> None:
