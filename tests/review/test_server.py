@@ -70,7 +70,7 @@ def test_queue_and_facts(client):
     found = client.get("/api/rows?rows=3,1").json()["rows"]
     assert [f["row"] for f in found] == [3, 1]
     assert found[0]["name"] == "row-3"
-    assert found[0]["features"][1] == ["place", "<i>barn</i>"]
+    assert found[0]["features"][1] == ["place", "<i>barn</i>", ""]
     chances = [p for _, p in found[0]["candidates"]]
     assert chances == sorted(chances, reverse=True)
 

@@ -19,7 +19,9 @@ while split annotators are what candidate sets are made of. Rows with a trusted 
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.app.review.folder import ReviewData
+from oneof.candidates.cells import is_missing
 
 if TYPE_CHECKING:
     from oneof.app.review.decisions import Decisions
@@ -171,6 +174,8 @@ class ReviewList:
     def __init__(self, data: ReviewData) -> None:
         self.data = data
         self.signs = Signs(data)
+        self.shown = dict(list((data.features or {}).items())[:SHOWN_FEATURES])
+        self.ranges = {name: number_range(values) for name, values in self.shown.items()}
 
     def rows(self, view: str, decisions: Decisions, column: int | None = None) -> list[int]:
         """Row numbers, the most doubtful first; `column` keeps rows that may be, or look like, that class."""
@@ -205,8 +210,7 @@ class ReviewList:
             if data.answers is None
             else [[str(who), said] for who, said in data.answers.of(row).items()],
             "features": [
-                [str(name), _cell(values[row])]
-                for name, values in list((data.features or {}).items())[:SHOWN_FEATURES]
+                [name, rounded(values[row]), self.ranges[name]] for name, values in self.shown.items()
             ],
             "image": data.images is not None,
         }
@@ -231,7 +235,26 @@ def _among(rows: Any, n: int) -> np.ndarray:
     return chosen
 
 
-def _cell(value: Any) -> str:
-    if value is None:
+def number(value: Any) -> float | None:
+    """A cell of a table as a number, also where a text file has it as text; None where it is none."""
+    try:
+        made = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return made if math.isfinite(made) and not isinstance(value, bool) else None
+
+
+def rounded(value: Any) -> str:
+    """A cell for people: four digits of a fraction, whole numbers and texts as they are."""
+    made = number(value)
+    if made is None or (made.is_integer() and not isinstance(value, float)):
+        return "" if value is None else str(value)
+    return f"{made:.0f}" if 1000 <= abs(made) < 1e15 else f"{made:.4g}"
+
+
+def number_range(values: Sequence[Any]) -> str:
+    """Smallest and largest number of a column, to judge one of them by; nothing where there are texts."""
+    made = [number(value) for value in values if not is_missing(value)]
+    if not made or None in made:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{rounded(min(made))} to {rounded(max(made))}"  # type: ignore[type-var]
