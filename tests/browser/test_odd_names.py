@@ -1,7 +1,6 @@
 """Ids and class names of any kind in a real browser: no page breaks, and none of them is taken for code."""
 
 import numpy as np
-import pytest
 
 from oneof.app.fit_page import write_fit_report
 from oneof.app.review.ranking import Doubt

@@ -157,7 +157,7 @@ def failed(capsys, *arguments):
 
 def test_mistakes_are_answered_in_words(run_folder, tmp_path, capsys):
     assert "holds no review.npz" in failed(capsys, tmp_path)
-    assert "--class be: there is no such class.\n  Try bee." in failed(capsys, run_folder, "--class", "be")
+    assert "--class 'be' is no known class" in failed(capsys, run_folder, "--class", "be")
     assert "port 99999 cannot be used" in failed(capsys, run_folder, "--port", "99999")
 
 

@@ -82,7 +82,7 @@ class Fitted:
     def write(self, folder: Path) -> None:
         """The model, `labels.csv` and the review data."""
         review, model = self.review, self.model
-        model.transduction_ = self.transduction
+        model.with_transduction(self.transduction)
         if self.encoder is not None:
             # last: a model that knows names warns about the arrays it was given so far
             model.with_encoder(self.encoder)

@@ -13,15 +13,15 @@ others added. A line that a crash cut short was never confirmed; it is cut off b
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
+
+from filelock import FileLock
 
 from oneof.app.review.folder import ReviewError
 from oneof.candidates import Candidates
@@ -95,14 +95,20 @@ class Decisions:
         """Write one decision; when this returns it is on disk."""
         self.check(row, action, label)
         event = Event(row, action, label)
-        with self._lock, _locked(self.path) as file:
-            _cut_torn_line(file)
+        lock = self.path.with_suffix(".lock")
+        refuse_links(lock.parent, [lock.name])
+        with self._lock, FileLock(lock):
             self._catch_up()  # what others wrote comes first, as in the file
-            os.lseek(file, 0, os.SEEK_END)
             line = self._line(event)
-            if os.write(file, line) != len(line):
-                raise OSError(f"{self.path}: the disk took only part of a line; is it full?")
-            os.fsync(file)
+            with self.path.open("ab", buffering=0) as file:
+                file.truncate(self._read)  # what follows the last whole line was never confirmed
+                if file.write(line) != len(line):
+                    raise OSError(f"{self.path}: the disk took only part of a line; is it full?")
+                os.fsync(file.fileno())
+            if not self._read and hasattr(os, "O_DIRECTORY"):  # a new name must survive a crash as well
+                folder = os.open(self.path.parent, os.O_DIRECTORY)
+                os.fsync(folder)
+                os.close(folder)
             self._catch_up()
         return event
 
@@ -236,39 +242,3 @@ class Decisions:
         if self.data.ids is None:
             found["data"] = self.data.fingerprint
         return json.dumps(found, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """The file open for reading and appending, and nobody else writing to it."""
-    new = not path.exists()
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        if new and hasattr(os, "O_DIRECTORY"):  # the name must survive a crash as well
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        with contextlib.suppress(ImportError):  # Windows: a single append is whole there as well
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
-        yield file
-    finally:
-        os.close(file)
-
-
-def _cut_torn_line(file: int) -> None:
-    """Remove what follows the last newline: a line that was cut short and never confirmed."""
-    size = end = os.lseek(file, 0, os.SEEK_END)
-    while end:
-        start = max(0, end - 4096)
-        os.lseek(file, start, os.SEEK_SET)
-        place = os.read(file, end - start).rfind(b"\n")
-        if place >= 0:
-            end = start + place + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(file, end)

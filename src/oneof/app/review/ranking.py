@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.app.review.folder import ReviewData
-from oneof.candidates.cells import is_missing
+from oneof.tables.columns import numbers
 
 if TYPE_CHECKING:
     from oneof.app.review.decisions import Decisions
@@ -235,26 +235,17 @@ def _among(rows: Any, n: int) -> np.ndarray:
     return chosen
 
 
-def number(value: Any) -> float | None:
-    """A cell of a table as a number, also where a text file has it as text; None where it is none."""
-    try:
-        made = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return made if math.isfinite(made) and not isinstance(value, bool) else None
-
-
 def rounded(value: Any) -> str:
     """A cell for people: four digits of a fraction, whole numbers and texts as they are."""
-    made = number(value)
-    if made is None or (made.is_integer() and not isinstance(value, float)):
+    made = numbers([value])
+    x = math.nan if made is None else float(made[0])
+    if not math.isfinite(x) or (x.is_integer() and not isinstance(value, float)):
         return "" if value is None else str(value)
-    return f"{made:.0f}" if 1000 <= abs(made) < 1e15 else f"{made:.4g}"
+    return f"{x:.0f}" if 1000 <= abs(x) < 1e15 else f"{x:.4g}"
 
 
 def number_range(values: Sequence[Any]) -> str:
     """Smallest and largest number of a column, to judge one of them by; nothing where there are texts."""
-    made = [number(value) for value in values if not is_missing(value)]
-    if not made or None in made:
-        return ""
-    return f"{rounded(min(made))} to {rounded(max(made))}"  # type: ignore[type-var]
+    made = numbers(list(values))
+    made = made if made is None else made[np.isfinite(made)]
+    return "" if made is None or not len(made) else f"{rounded(made.min())} to {rounded(made.max())}"
