@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from oneof.app.fit_page import figures
 from oneof.app.fit_page.facts import DECIDED, KEPT, FitFacts, FitOutcome, fit_facts
-from oneof.tables.errors import DataError
+from oneof.app.fit_page.templates import fill
 from oneof.tables.files import write_text
 
 REVIEWED = 50
@@ -27,26 +26,12 @@ def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
 
 def render(outcome: FitOutcome, facts: FitFacts) -> str:
     """The page as text."""
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError:
-        raise DataError("the report needs jinja2: pip install 'oneof[report]'.") from None
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = lambda v: "–" if math.isnan(v) else f"{v:.1%}"
-    drawn = {name: None if svg is None else Markup(svg) for name, svg in draw(outcome, facts).items()}
-    return environment.get_template("report.html").render(
+    return fill(
+        "report.html",
         outcome=outcome,
         facts=facts,
-        tiles=headline(facts),
         summary=summary(outcome, facts),
-        figures=drawn,
+        figures=draw(outcome, facts),
         review=review_rows(outcome),
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
@@ -99,34 +84,6 @@ def review_rows(outcome: FitOutcome) -> list[dict[str, Any]]:
 
 
 # ---- in sentences -----------------------------------------------------------------------------
-
-
-def headline(facts: FitFacts) -> list[tuple[str, str, str]]:
-    """The four numbers at the top: value, name and detail."""
-    a, accuracy = facts.accuracy, ("unknown", "no such rows were kept aside")
-    if a is not None:
-        accuracy = (
-            f"{a.value:.1%}",
-            f"95 % interval {a.low:.1%} to {a.high:.1%}; {a.n} rows that nothing was learned from",
-        )
-    return [
-        (accuracy[0], "right on rows with a known label", accuracy[1]),
-        (
-            f"{facts.covering.value:.1%}",
-            "predictions among the candidates",
-            "covering rate on the training rows; high values are necessary, not sufficient",
-        ),
-        (
-            f"{facts.confidence.mean():.1%}",
-            "mean confidence",
-            f"{(facts.confidence >= DECIDED).mean():.0%} of rows are predicted with {DECIDED:.0%} or more",
-        ),
-        (
-            f"{facts.mean_before:.2f} → {facts.mean_after:.2f}",
-            "labels per row",
-            "candidates given, and labels the model still considers",
-        ),
-    ]
 
 
 def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
