@@ -157,6 +157,7 @@ class Fit:
 
     def _read(self) -> TrainingData:
         from oneof.app.fit.training_data import from_images, from_table
+        from oneof.nets import IMAGE_NETS
         from oneof.tables.errors import DataError
 
         if (self.table is None) == (self.images is None):
@@ -168,12 +169,7 @@ class Fit:
             return from_images(self.images, self.candidates, self.image_size)
         assert self.table is not None
         data = from_table(self.table, self.candidates, self.id)
-        return data.with_pixels() if self._wants_images() else data
-
-    def _wants_images(self) -> bool:
-        from oneof.nets import IMAGE_NETS
-
-        return self.images is not None or self.net in IMAGE_NETS
+        return data.with_pixels() if self.net in IMAGE_NETS else data
 
     def _model(self, choice: Choice, net: str) -> PartialLabelClassifier:
         from oneof.classifier.estimator import PartialLabelClassifier
