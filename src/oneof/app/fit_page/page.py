@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from oneof.app.fit_page import figures
 from oneof.app.fit_page.facts import DECIDED, KEPT, FitFacts, FitOutcome, fit_facts
@@ -32,7 +29,9 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
         facts=facts,
         summary=summary(outcome, facts),
         figures=draw(outcome, facts),
-        review=review_rows(outcome),
+        classes=outcome.data.candidates.classes,
+        review=[outcome.listed.facts(row) for row in outcome.doubtful[:REVIEWED]],
+        shown=SHOWN_CANDIDATES,
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
         decided=DECIDED,
@@ -58,38 +57,13 @@ def draw(outcome: FitOutcome, facts: FitFacts) -> dict[str, str | None]:
     return made
 
 
-def review_rows(outcome: FitOutcome) -> list[dict[str, Any]]:
-    """The list of doubtful rows, ready to be shown."""
-    names = outcome.candidates.classes
-    made = []
-    for doubt in outcome.review[:REVIEWED]:
-        p, mask = outcome.probabilities[doubt.row], outcome.candidates.mask[doubt.row]
-        label = int(outcome.transduction[doubt.row].argmax())
-        inside = [k for k in np.argsort(-p, kind="stable").tolist() if mask[k]]
-        best = int(p.argmax())
-        made.append(
-            {
-                "row": doubt.row,
-                "name": doubt.row if outcome.ids is None else outcome.ids[doubt.row],
-                "label": str(names[label]),
-                "score": f"{doubt.score:.2f}",
-                "candidates": [(str(names[k]), float(p[k])) for k in inside[:SHOWN_CANDIDATES]],
-                "more": max(0, len(inside) - SHOWN_CANDIDATES),
-                "other": None if mask[best] else (str(names[best]), float(p[best])),
-                "reasons": list(doubt.reasons),
-                "image": outcome.thumbnails.get(doubt.row),
-            }
-        )
-    return made
-
-
 # ---- in sentences -----------------------------------------------------------------------------
 
 
 def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
     """Plain sentences, the most important first."""
     made = []
-    rows = f"{facts.learned:,} rows with {outcome.candidates.n_classes} classes"
+    rows = f"{facts.learned:,} rows with {outcome.data.candidates.n_classes} classes"
     if facts.accuracy is not None:
         a = facts.accuracy
         made.append(
@@ -119,10 +93,9 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
         made.append(
             f"The classes that stand together most often are “{pair.a}” and “{pair.b}” ({pair.rows:,} rows)."
         )
-    if outcome.n_doubtful:
-        made.append(
-            f"{outcome.n_doubtful:,} rows are worth a second look; the first of them are listed below."
-        )
+    if outcome.doubtful:
+        doubtful = len(outcome.doubtful)
+        made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
     return made
 
 

@@ -177,15 +177,13 @@ class ReviewList:
         self.shown = dict(list((data.features or {}).items())[:SHOWN_FEATURES])
         self.ranges = {name: number_range(values) for name, values in self.shown.items()}
 
-    def rows(self, view: str, decisions: Decisions, column: int | None = None) -> list[int]:
+    def rows(self, view: str, decisions: Decisions | None = None, column: int | None = None) -> list[int]:
         """Row numbers, the most doubtful first; `column` keeps rows that may be, or look like, that class."""
         keep = np.ones(len(self.data), dtype=bool)
         if view == "doubtful":
             keep = self.signs.doubtful.copy()
-        elif view == "decided":
-            keep = _among(decisions.decided, len(self.data))
-        elif view == "skipped":
-            keep = _among(decisions.skipped, len(self.data))
+        elif decisions is not None and view in ("decided", "skipped"):
+            keep = np.isin(np.arange(len(keep)), list(getattr(decisions, view)))
         if column is not None:
             keep &= self.data.candidates.mask[:, column] | (self.signs.prediction == column)
         order = self.signs.order
@@ -227,12 +225,6 @@ class ReviewList:
         if kind is None or not path.is_relative_to(os.path.realpath(self.data.image_folder)):
             return None
         return (path, kind) if path.is_file() else None
-
-
-def _among(rows: Any, n: int) -> np.ndarray:
-    chosen = np.zeros(n, dtype=bool)
-    chosen[list(rows)] = True
-    return chosen
 
 
 def rounded(value: Any) -> str:
