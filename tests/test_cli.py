@@ -396,3 +396,14 @@ def test_demo_writes_table_and_picture(oneof_program, tmp_path):
     assert len(picture) > 20_000
     code, _, err = oneof_program("demo", "--seeds", "0")
     assert (code, err) == (1, "oneof: --seeds 0: give a number of at least 1.\n")
+
+
+def test_too_little_memory_is_said_in_words(monkeypatch, capsys):
+    def full(self):
+        raise MemoryError
+
+    monkeypatch.setattr("oneof.app.commands.methods.Methods.run", full)
+    with pytest.raises(SystemExit) as end:
+        main(["methods"])
+    assert end.value.code == 1
+    assert "oneof: there is not enough memory" in capsys.readouterr().err

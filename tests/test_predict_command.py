@@ -69,7 +69,7 @@ def test_predict_with_everything(model, folder, program, tmp_path):
     [
         (["--coverage", "0.9"], "prediction sets need calibration rows, and no labelled rows were given"),
         (["--allowed", "cov"], "did you mean 'cow'?"),
-        (["--batch", "0"], "--batch is 0"),
+        (["--batch", "0"], "batch is 0"),
         (["--reject-below", "-1"], "reject_below is -1.0"),
         (["--keep", "ID"], 'no column "ID"'),
         (["--out", "p.xls"], "p.xls ends in '.xls'"),

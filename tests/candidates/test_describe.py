@@ -125,7 +125,7 @@ def test_generate_command(tmp_path, monkeypatch, capsys, options):
         ({"rule": "class"}, "either --matrix or --similarity"),
         ({"rule": "uniform", "rate": 0.1}, "no meaning"),
         ({"rule": "flips", "rate": 0.1, "matrix": "x.csv"}, "belong to --rule class"),
-        ({"rule": "class", "matrix": "none.csv"}, "no such file"),
+        ({"rule": "class", "matrix": "none.csv"}, "there is no file none.csv"),
     ],
 )
 def test_generate_command_refuses(tmp_path, monkeypatch, options, words):
@@ -135,3 +135,12 @@ def test_generate_command_refuses(tmp_path, monkeypatch, options, words):
     options = {k: Path(v) if k == "matrix" else v for k, v in options.items()}
     with pytest.raises(DataError, match=words):
         CandidatesGenerate("digits", **options).run()
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"), [("0,a\n1,0\n", "row 0"), ("0,1\n1\n", "1 cells"), ("", "empty")]
+)
+def test_a_matrix_that_is_none_is_refused_in_words(tmp_path, cells, words):
+    (tmp_path / "flips.csv").write_text(cells)
+    with pytest.raises(DataError, match=rf"(?s){words}.*A matrix is a"):
+        CandidatesGenerate("digits", rule="class", matrix=tmp_path / "flips.csv").run()

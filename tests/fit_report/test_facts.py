@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from oneof.app.fit_page import Checked, FitOutcome, fit_facts
 from oneof.app.fit_page.facts import Share, calibration_error, confused_pairs, reliability
+from oneof.app.review import ReviewData
 from oneof.candidates import Candidates
 
 
@@ -23,7 +24,9 @@ def outcome(n=40, c=4, seed=0, checked=True, **more):
     rows = Checked(rng.dirichlet(np.ones(c) * 0.3, 30), rng.integers(c, size=30)) if checked else None
     history = [{"epoch": e, "loss": 1 / (e + 1), "selection": 0.5} for e in range(5)]
     names = more.pop("classes", "abcd"[:c])
-    return FitOutcome("test.csv", Candidates.from_mask(mask, names), p, q, history, checked=rows, **more)
+    settings = {name: more.pop(name) for name in ("ids", "trusted") if name in more}
+    data = ReviewData(Candidates.from_mask(mask, names), p, q, **settings)
+    return FitOutcome("test.csv", data, history, checked=rows, **more)
 
 
 # ---- intervals --------------------------------------------------------------------------------
@@ -77,7 +80,8 @@ def test_reliability_against_a_loop(n, seed):
 def test_facts_against_loops(n, seed):
     trusted = np.arange(n) % 4 == 1
     made = outcome(n, seed=seed, trusted=trusted)
-    facts, mask, p, q = fit_facts(made), made.candidates.mask, made.probabilities, made.transduction
+    facts, data = fit_facts(made), made.data
+    mask, p, q = data.candidates.mask, data.probabilities, data.transduction
     rows = [i for i in range(n) if not trusted[i]]
     assert facts.learned == len(rows)
     assert facts.covering == Share(sum(mask[i, p[i].argmax()] for i in rows), len(rows))

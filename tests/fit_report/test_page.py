@@ -10,7 +10,8 @@ import pytest
 from oneof.app.fit_page import fit_facts, write_fit_report
 from oneof.app.fit_page.figures import confidence_histogram, count_ticks, curve, nice_top, size_bars
 from oneof.app.fit_page.page import draw, render, summary
-from oneof.app.review.ranking import Doubt
+from oneof.app.review import ReviewData
+from oneof.candidates import Candidates
 from tests.fit_report.test_facts import outcome
 
 EVIL = "<script>alert('x')</script>"
@@ -68,8 +69,6 @@ def test_everything_a_user_named_is_escaped():
         clean=EVIL,
         notes=[EVIL],
         settings={EVIL: EVIL, "curve": EVIL},
-        review=[Doubt(0, 0.9, (EVIL,)), Doubt(3, 0.5, ())],
-        n_doubtful=2,
     )
     made.title = EVIL
     html = render(made, fit_facts(made))
@@ -89,15 +88,18 @@ def test_without_checked_rows_the_page_says_so():
 
 
 def test_the_list_shows_candidates_and_what_lies_outside():
-    made = outcome(review=[Doubt(row, 0.7, ("Because.",)) for row in range(40)], n_doubtful=40)
+    made = outcome()
     html = render(made, fit_facts(made))
-    assert html.count("Because.") == 40
-    outside = sum(not made.candidates.mask[i, made.probabilities[i].argmax()] for i in range(40))
-    assert html.count("no candidate: ") == outside
+    mask, p = made.data.candidates.mask, made.data.probabilities
+    assert 0 < len(made.doubtful) < 40
+    assert html.count('<td class="candidates">') == len(made.doubtful)
+    assert html.count("no candidate: ") == sum(not mask[i, p[i].argmax()] for i in made.doubtful)
+    assert f"{len(made.doubtful)} rows have a reason to be here" in html
 
 
 def test_pictures_of_rows_are_inside_the_page():
-    made = outcome(review=[Doubt(3, 0.7, ("Because.",))], thumbnails={3: "data:image/png;base64,AAAA"})
+    made = outcome()
+    made.thumbnails = {made.doubtful[0]: "data:image/png;base64,AAAA"}
     assert read(render(made, fit_facts(made))).links == ["data:image/png;base64,AAAA"]
 
 
@@ -105,8 +107,7 @@ def test_one_epoch_many_classes_and_rows_without_doubt():
     made = outcome(n=12, c=4)
     made.history = [{"epoch": 0, "loss": 0.0}]
     mask = np.eye(60, dtype=bool)[np.arange(12)]
-    made.candidates = type(made.candidates).from_mask(mask)
-    made.probabilities = made.transduction = mask.astype(float)
+    made.data = ReviewData(Candidates.from_mask(mask), mask, mask)
     made.checked = None
     facts = fit_facts(made)
     html = render(made, facts)
@@ -116,13 +117,13 @@ def test_one_epoch_many_classes_and_rows_without_doubt():
 
 
 def test_summary_is_plain_and_complete():
-    made = outcome(n_doubtful=7)
+    made = outcome()
     lines = summary(made, fit_facts(made))
     text = " ".join(lines)
     assert "40 rows with 4 classes" in text
     assert "30 rows with a trusted label that it never saw" in text
     assert "calibration error" in text
-    assert "7 rows are worth a second look" in text
+    assert f"{len(made.doubtful)} rows are worth a second look" in text
 
 
 # ---- figures ----------------------------------------------------------------------------------

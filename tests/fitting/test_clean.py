@@ -89,15 +89,15 @@ def test_decisions_of_a_review(tmp_path):
     assert names(read_clean(str(path), rows(tmp_path))) == ["dog", None, None, None]
 
 
-def test_decisions_without_ids_belong_to_their_candidate_sets(tmp_path):
+def test_decisions_without_ids_belong_to_their_rows(tmp_path):
     data, path = rows(tmp_path, ids=None), tmp_path / "decisions.jsonl"
-    line = {"row": 0, "id": None, "label": "cat", "action": "decide", "data": data.candidates.hash}
+    line = {"row": 0, "id": None, "label": "cat", "action": "decide", "data": data.fingerprint}
     path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "row": 1, "data": "other"}) + "\n")
     clean = read_clean(str(path), data)
     assert names(clean) == ["cat", None, None, None]
     assert "1 decisions are about other data" in clean.notes[0]
     path.write_text(json.dumps({**line, "data": "other"}) + "\n")
-    with pytest.raises(DataError, match=r"all 1 decisions are about other candidate sets"):
+    with pytest.raises(DataError, match=r"all 1 decisions are about other rows"):
         read_clean(str(path), data)
 
 

@@ -211,3 +211,14 @@ def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path, capsys):
     assert end.value.code == 1
     assert "no model" in capsys.readouterr().err
     assert (tmp_path / "project" / "labels.csv").read_text() == "mine"
+
+
+def test_a_link_in_the_folder_of_a_model_is_not_followed(fit, tmp_path):
+    write_table(tmp_path / "birds.csv")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "run").symlink_to(tmp_path / "elsewhere")
+    code, _, err = fit("birds.csv", "--candidates", "labels", *QUICK)
+    assert code == 1
+    assert "run is a link to" in err
+    assert list((tmp_path / "elsewhere").iterdir()) == []

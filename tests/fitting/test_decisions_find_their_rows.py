@@ -136,5 +136,20 @@ def test_without_ids_decisions_of_other_sets_are_refused(fit, tmp_path):
     write_table(tmp_path / "t.csv", ORDERS["reversed"])
     code, said = fit("--clean", "model/decisions.jsonl", out="other")
     assert code == 1
-    assert "about other candidate sets" in said
+    assert "moved or changed" in said
     assert "--id COLUMN" in said
+
+
+def test_without_ids_rows_with_equal_sets_that_change_places_are_noticed(fit, tmp_path):
+    write_table(tmp_path / "t.csv", range(N))
+    assert fit()[0] == 0
+    before = ReviewData.load(tmp_path / "model")
+    Decisions(tmp_path / "model", before).append(0, "decide", 1)
+    write_table(tmp_path / "t.csv", ORDERS["two rows swapped"])
+    code, said = fit("--clean", "model/decisions.jsonl", out="other")
+    assert code == 1
+    assert "moved or changed" in said
+    assert fit(out="other")[0] == 0
+    after = ReviewData.load(tmp_path / "other")
+    assert after.candidates.hash == before.candidates.hash  # the sets alone would not have told
+    assert Decisions(tmp_path / "model", after).decided == {}

@@ -6,10 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
 from oneof.app.cli import main
+from oneof.app.review.server import ReviewServer
 from tests.review.made import review_data
 from tests.review.serving import Serving
 
@@ -90,6 +93,61 @@ def test_it_listens_on_this_machine_only(run_folder):
                 socket.create_connection((address, serving.port), timeout=2)
 
 
+PART = "POST /api/decisions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+UNFINISHED = {
+    "nothing": "",
+    "half a line": "GET /api/sta",
+    "half the headers": PART,
+    "half the body": PART + "X-Oneof-Token: {token}\r\nContent-Length: 40\r\n\r\n{{",
+    "a second request": "GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nGET /ap",
+}
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory):
+    """A server in this process that waits half a second for a request."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "large.png").write_bytes(bytes(40_000_000))
+    data = review_data(1, images=[str(folder / "large.png")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("oneof.app.review.server.PATIENCE", 0.5)
+        server = ReviewServer(folder, data)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        yield server
+        server.server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize("words", UNFINISHED.values(), ids=UNFINISHED)
+def test_a_connection_that_never_finishes_its_request_is_ended(impatient, words):
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
+        connection.sendall(words.format(port=impatient.port, token=impatient.token).encode())
+        while connection.recv(4096):  # the end, and not the timeout of this socket
+            pass
+
+
+def test_a_connection_that_does_not_take_its_answer_is_ended(impatient):
+    request = f"GET /api/image/0 HTTP/1.1\r\nHost: 127.0.0.1:{impatient.port}\r\n"
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as connection:
+        connection.sendall(f"{request}X-Oneof-Token: {impatient.token}\r\n\r\n".encode())
+        while not impatient.server.server_state.connections:
+            time.sleep(0.01)
+        while impatient.server.server_state.connections:
+            time.sleep(0.01)
+
+
+def test_a_byte_now_and_then_does_not_keep_a_connection(impatient):
+    def send_bytes():
+        for _ in range(600):
+            connection.sendall(b"G")
+            time.sleep(0.1)
+
+    connection = socket.create_connection(("127.0.0.1", impatient.port), timeout=60)
+    with connection, pytest.raises(OSError, match=r"reset|pipe"):
+        send_bytes()
+
+
 def failed(capsys, *arguments):
     with pytest.raises(SystemExit) as end:
         main(["review", *map(str, arguments)])
@@ -99,7 +157,7 @@ def failed(capsys, *arguments):
 
 def test_mistakes_are_answered_in_words(run_folder, tmp_path, capsys):
     assert "holds no review.npz" in failed(capsys, tmp_path)
-    assert "--class be: there is no such class.\n  Try bee." in failed(capsys, run_folder, "--class", "be")
+    assert "--class 'be' is no known class" in failed(capsys, run_folder, "--class", "be")
     assert "port 99999 cannot be used" in failed(capsys, run_folder, "--port", "99999")
 
 

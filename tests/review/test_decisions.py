@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from oneof.app.review import ReviewError
 from oneof.app.review.decisions import Decisions, Event
+from oneof.tables.errors import DataError
 from tests.review.made import CLASSES, review_data
 
 DATA = review_data(6)
@@ -191,3 +192,48 @@ def test_processes_that_write_at_once_do_not_tear_lines(tmp_path):
     assert len(found) == 180
     assert {f["label"] for f in found} == set(CLASSES[:3])
     assert len(Decisions(tmp_path, DATA).events) == 180
+
+
+@pytest.mark.parametrize("name", [{"a": 1}, ["row-1"], True, 1.5, "\ud800"])
+def test_a_line_whose_id_is_no_name_is_about_other_data(tmp_path, name):
+    line = json.dumps({"row": 1, "id": name, "label": "bee", "action": "decide"})
+    (tmp_path / "decisions.jsonl").write_text(line + "\n")
+    decisions = Decisions(tmp_path, DATA)
+    assert (decisions.decided, decisions.foreign) == ({}, 1)
+    with pytest.raises(ReviewError, match="line 1: it is about the row with the id"):
+        Decisions(tmp_path, DATA, strict=True)
+
+
+def test_lines_after_a_bad_one_are_read_once_it_is_mended(tmp_path):
+    decisions = Decisions(tmp_path, DATA)
+    decisions.append(0, "decide", 0)
+    path = tmp_path / "decisions.jsonl"
+    good = path.read_text()
+    later = json.dumps({"row": 1, "id": "row-1", "label": "bee"}) + "\n"
+    path.write_text(good + "nonsense\n" + later)
+    for _ in range(2):
+        with pytest.raises(ReviewError, match="line 2: nonsense is no decision"):
+            decisions.refresh()
+    path.write_text(good + "        \n" + later)
+    decisions.refresh()
+    assert decisions.decided == {0: 0, 1: 1}
+
+
+def test_a_link_in_place_of_the_file_is_refused(tmp_path):
+    (tmp_path / "elsewhere").write_text("")
+    run = tmp_path / "run"
+    run.mkdir()
+    decisions = Decisions(run, DATA)
+    (run / "decisions.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=r"is a link to .*elsewhere"):
+        Decisions(run, DATA)
+    with pytest.raises(DataError, match=r"is a link to .*elsewhere"):
+        decisions.append(0, "decide", 0)
+    assert (tmp_path / "elsewhere").read_text() == ""
+
+
+def test_half_a_character_in_an_id_can_be_written(tmp_path):
+    odd = review_data(2, ids=False)
+    odd.ids = ("a\ud800", "b")
+    Decisions(tmp_path, odd).append(0, "decide", 1)
+    assert Decisions(tmp_path, odd).decided == {0: 1}

@@ -1,6 +1,8 @@
 """Review data on disk: what is written is read back, and damage is told from nothing."""
 
+import contextlib
 import json
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,21 @@ from hypothesis import strategies as st
 
 from oneof.app.review import ReviewData, ReviewError
 from oneof.candidates import Candidates
+from oneof.tables.errors import DataError
 from tests.review.made import CLASSES, review_data
+
+
+def assert_same(back, data):
+    assert back.candidates == data.candidates
+    for name in ("probabilities", "transduction", "trusted"):
+        wanted, found = getattr(data, name), getattr(back, name)
+        assert (wanted is None and found is None) or np.array_equal(wanted, found)
+    assert (back.ids, back.features, back.images) == (data.ids, data.features, data.images)
+    assert (back.answers is None) == (data.answers is None)
+    if data.answers is not None:
+        assert [back.answers.of(i) for i in range(len(data))] == [
+            data.answers.of(i) for i in range(len(data))
+        ]
 
 
 @given(st.integers(0, 10_000), st.integers(1, 9), st.booleans(), st.booleans())
@@ -22,17 +38,9 @@ def test_what_is_saved_is_loaded(tmp_path_factory, seed, n, ids, everything):
     data = review_data(n, seed, ids, images, **more)
     data.save(folder)
     back = ReviewData.load(folder)
-    assert back.candidates == data.candidates
     assert back.candidates.truth_may_be_outside
-    for name in ("probabilities", "transduction", "trusted"):
-        wanted, found = getattr(data, name), getattr(back, name)
-        assert (wanted is None and found is None) or np.array_equal(wanted, found)
-    assert (back.ids, back.features, back.images) == (data.ids, data.features, data.images)
-    if everything:
-        assert [back.answers.of(i) for i in range(n)] == [data.answers.of(i) for i in range(n)]
-        assert back.image_folder == str(folder)
-    else:
-        assert back.answers is None
+    assert_same(back, data)
+    assert back.image_folder == (str(folder) if everything else None)
     assert sorted(path.name for path in folder.iterdir()) == ["review.json", "review.npz"]
 
 
@@ -104,6 +112,47 @@ def test_a_pickle_in_the_arrays_is_not_opened(tmp_path):
     review_data().save(tmp_path)
     stamp = json.loads((tmp_path / "review.json").read_text())["stamp"]
     np.savez(tmp_path / "review.npz", stamp=stamp, mask=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ReviewError, match="not readable"):
+        ReviewData.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["review.npz", "review.json"])
+def test_a_link_in_place_of_a_file_is_refused(tmp_path, name):
+    review_data(4).save(tmp_path / "run")
+    (tmp_path / "run" / name).rename(tmp_path / name)
+    (tmp_path / "run" / name).symlink_to(tmp_path / name)
+    with pytest.raises(DataError, match=f"{name} is a link to .*\n.*or remove it"):
+        ReviewData.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["review.npz", "review.json"])
+def test_damage_is_our_own_error_and_never_another_review(tmp_path, name):
+    """Many bytes changed in turn: zlib, zip, numpy and JSON have errors of their own for it."""
+    review_data(3).save(tmp_path)
+    before = ReviewData.load(tmp_path)
+    path = tmp_path / name
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        for change in (0xFF, 0x01):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ change]) + whole[place + 1 :])
+            with contextlib.suppress(ReviewError):  # a byte that says nothing may change
+                assert_same(ReviewData.load(tmp_path), before)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), NotImplementedError("method"), zlib.error("Error -3")])
+def test_foreign_errors_of_a_damaged_file_say_what_to_do(tmp_path, monkeypatch, error):
+    def damaged(*_, **__):
+        raise error
+
+    review_data(3).save(tmp_path)
+    monkeypatch.setattr(np, "load", damaged)
+    with pytest.raises(ReviewError, match=r"not readable .*\n.*Run `oneof fit` again"):
+        ReviewData.load(tmp_path)
+
+
+def test_names_nested_too_deep_are_an_error_in_words(tmp_path):
+    review_data(3).save(tmp_path)
+    (tmp_path / "review.json").write_text("[" * 100_000)
     with pytest.raises(ReviewError, match="not readable"):
         ReviewData.load(tmp_path)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.app.review import ReviewData, rank_rows
-from oneof.app.review.ranking import Signs
+from oneof.app.review.ranking import Signs, number_range, rounded
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Answers
 from tests.review.made import CLASSES, review_data
@@ -98,3 +98,33 @@ def test_limit_gives_the_beginning_of_the_list():
 def test_beliefs_without_any_mass_count_as_uniform():
     data = rows([[1, 1, 0, 0]], np.zeros((1, 4)))
     assert np.isfinite(rank_rows(data)[0].score)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.123456789, "0.1235"),
+        ("0.123456789", "0.1235"),  # a cell of a CSV file
+        (-12.3456, "-12.35"),
+        (123456.789, "123457"),
+        (0.000012345, "1.234e-05"),
+        (3.0, "3"),
+        (0.0, "0"),
+        ("007", "007"),
+        ("3.0", "3.0"),
+        (20240115, "20240115"),
+        (True, "True"),
+        ("nan", "nan"),
+        (float("inf"), "inf"),
+        (None, ""),
+        ("barn", "barn"),
+    ],
+)
+def test_numbers_are_rounded_and_everything_else_is_left_as_it_is(value, shown):
+    assert rounded(value) == shown
+
+
+def test_a_column_of_numbers_has_a_range():
+    assert number_range(["1.23456", "-3", "", None]) == "-3 to 1.235"
+    assert number_range([0.5, 12.3456, None]) == "0.5 to 12.35"
+    assert number_range(["1", "barn"]) == number_range([None, ""]) == number_range([]) == ""

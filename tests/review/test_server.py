@@ -70,7 +70,7 @@ def test_queue_and_facts(client):
     found = client.get("/api/rows?rows=3,1").json()["rows"]
     assert [f["row"] for f in found] == [3, 1]
     assert found[0]["name"] == "row-3"
-    assert found[0]["features"][1] == ["place", "<i>barn</i>"]
+    assert found[0]["features"][1] == ["place", "<i>barn</i>", ""]
     chances = [p for _, p in found[0]["candidates"]]
     assert chances == sorted(chances, reverse=True)
 
@@ -244,6 +244,35 @@ def test_path_tricks_and_rows_that_are_not_there(pictured, path):
 def test_decisions_that_make_no_sense(client, tmp_path, body):
     assert client.post("/api/decisions", json=body).status_code in (400, 404, 422)
     assert not (tmp_path / "decisions.jsonl").exists()
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1.0", "1e400", "true", "[]", "{}"])
+@pytest.mark.parametrize("name", ["row", "label", "seen"])
+def test_numbers_that_are_no_whole_numbers_are_refused_in_words(client, tmp_path, name, value):
+    given = {"action": '"decide"', "row": "0", "label": "0", "seen": "0", name: value}
+    body = ", ".join(f'"{key}": {text}' for key, text in given.items())
+    reply = client.post("/api/decisions", content="{" + body + "}")
+    assert reply.status_code == 422
+    assert reply.json()["detail"].startswith("A decision has row, action, label and seen")
+    assert not (tmp_path / "decisions.jsonl").exists()
+
+
+def test_a_bad_line_in_the_file_is_named_and_costs_no_decision(client, tmp_path):
+    path = tmp_path / "decisions.jsonl"
+    path.write_text("nonsense\n")
+    body = {"row": 2, "action": "decide", "label": 1, "seen": 0}
+    for reply in (client.get("/api/start"), client.post("/api/decisions", json=body)):
+        assert reply.status_code == 503  # the page keeps the decision and tries again
+        assert "line 1: nonsense is no decision" in reply.json()["detail"]
+    path.write_text("")
+    assert client.post("/api/decisions", json=body).status_code == 200
+
+
+def test_an_id_with_half_a_character_is_shown(tmp_path):
+    odd = review_data(2, ids=False)
+    odd.ids = ("a\ud800", "b")
+    client = client_of(tmp_path, odd)
+    assert client.get("/api/rows?rows=0").json()["rows"][0]["name"].startswith("a")
 
 
 def test_large_bodies_are_refused(client, tmp_path):

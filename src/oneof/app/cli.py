@@ -76,10 +76,11 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt as stop:
         print(f"\noneof: {str(stop) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
+    except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
         if os.environ.get("ONEOF_DEBUG"):
             raise
-        print(f"oneof: {error}", file=sys.stderr)
+        no_words = "there is not enough memory for this; take fewer rows, smaller batches or a smaller net."
+        print(f"oneof: {str(error) or no_words}", file=sys.stderr)
         sys.exit(1)
 
 

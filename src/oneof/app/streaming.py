@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from oneof.app.wishes import Wishes
 from oneof.candidates.cells import short
 from oneof.classifier.prediction import allowed_mask, restricted
 from oneof.classifier.scoring import sets_within
@@ -26,26 +27,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What to write besides label and confidence."""
-
-    coverage: float | None = None
-    """Also the classes that remain possible, so that the right one is among them in this share of rows."""
-    score: str = "probability"
-    """How prediction sets are made; see `oneof.classifier.scoring`."""
-    allowed: tuple[Any, ...] = ()
-    """Only these classes can be right; default: all."""
-    reject_below: float | None = None
-    """No label for rows that are less confident."""
-    probabilities: bool = True
-    """The probability of every class."""
-    keep: tuple[str, ...] = ()
-    """Columns of the table to copy."""
-    batch: int | None = None
-    """Rows worked on at once; default: as many as fit into 32 MB."""
 
 
 @dataclass
@@ -128,6 +109,8 @@ def read_ahead(items: Iterable[T]) -> Iterator[T]:
 
 def _answering(model: PartialLabelClassifier, wishes: Wishes) -> Callable[..., Predicted]:
     """What to do with a batch; settings are looked at once, before anything is read."""
+    if wishes.batch is not None and wishes.batch < 1:
+        raise ValueError(f"batch is {wishes.batch}; give a number of rows, at least 1.")
     if wishes.reject_below is not None and not 0 <= wishes.reject_below <= 1:
         raise ValueError(f"reject_below is {wishes.reject_below!r}; give a probability such as 0.8.")
     taken = {"row", "label", "confidence", "set"} & set(wishes.keep)

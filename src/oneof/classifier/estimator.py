@@ -266,6 +266,22 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         self.encoder_, self.feature_names_in_ = encoder, names
         return self
 
+    def with_transduction(self, transduction: np.ndarray) -> PartialLabelClassifier:
+        """Replace what is believed of the rows of `fit` by that of a whole table. Returns the model.
+
+        Parameters
+        ----------
+        transduction : array (n, c)
+            One row per row of the table: those of `fit`, and others whose label was known.
+        """
+        check_is_fitted(self)
+        if transduction.ndim != 2 or transduction.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"transduction has shape {transduction.shape}, but there are {len(self.classes_)} classes."
+            )
+        self.transduction_ = transduction
+        return self
+
     def _progress(self, method: Method) -> Progress:
         shown = default_progress() if self.verbose else Silent()
         if not self.callbacks:

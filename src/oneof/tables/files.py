@@ -4,10 +4,12 @@ import errno
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from oneof.tables.errors import DataError
 
 
 def why_not_written(error: Exception) -> str:
@@ -44,6 +46,16 @@ def replacing(path: Path | str) -> Iterator[Path]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def refuse_links(folder: Path, names: Iterable[str]) -> None:
+    """What is read from or written to a folder of ours lies in it: a link could lead anywhere."""
+    for name in names:
+        if (folder / name).is_symlink():
+            raise DataError(
+                f"{folder / name} is a link to {os.readlink(folder / name)}; links in this folder are not "
+                "followed.\n  Put what it leads to in its place, or remove it."
+            )
 
 
 def write_text(path: Path | str, text: str) -> None:

@@ -244,19 +244,14 @@ def _told_in_the_facts() -> Iterator[None]:
 
 
 def _read_matrix(path: Path) -> np.ndarray:
-    import numpy as np
-
     from oneof.tables.errors import DataError
+    from oneof.tables.reader import read_table
 
-    if not path.is_file():
-        raise DataError(f"{path}: no such file.")
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (OSError, ValueError, EOFError) as error:
+        return read_table(path, header=False).features()[0]
+    except DataError as error:
         raise DataError(
-            f"{path}: not a matrix of numbers ({error}); give .npy, or .csv without header."
+            f"{error}\n  A matrix is a .npy file, or a .csv file of numbers without a header."
         ) from None
 
 

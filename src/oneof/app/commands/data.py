@@ -14,25 +14,20 @@ class DataList:
     """Show all data sets: sizes, task and whether they are in the data folder."""
 
     def run(self) -> int:
-        from rich.table import Table
-
-        from oneof.app.commands.show import show
+        from oneof.app.commands.show import show_table
         from oneof.datasets.registry import data_folder, entry, names
 
         folder = data_folder()
-        table = Table(title=f"data sets (folder {folder})", title_justify="left")
-        for heading in ("name", "task", "rows", "features", "classes", "candidates", "there"):
-            table.add_column(
-                heading, justify="right" if heading in ("rows", "classes", "candidates") else "left"
-            )
+        table = []
         for name in names():
             known = entry(name)
             rows = f"{known.train:,}" + (f" + {known.test:,}" if known.test else "")
             mean = "" if known.mean_candidates is None else f"{known.mean_candidates:.2f}"
             there = "yes" if known.present(folder) else "no"
             shape = " x ".join(map(str, known.shape))
-            table.add_row(name, known.task, rows, shape, str(known.n_classes), mean, there)
-        show(table)
+            table.append((name, known.task, rows, shape, known.n_classes, mean, there))
+        headings = ("name", "task", "rows", "features", "classes", "candidates", "there")
+        show_table(f"data sets (folder {folder})", headings, table, right=("rows", "classes", "candidates"))
         print("Any other .mat file of the family of Lost is used by its path.")
         return 0
 

@@ -38,9 +38,8 @@ class Demo:
 
     def run(self) -> int:
         import numpy as np
-        from rich.table import Table
 
-        from oneof.app.commands.show import show
+        from oneof.app.commands.show import show_table
         from oneof.tables.files import write_text
 
         if self.seeds < 1:
@@ -56,9 +55,7 @@ class Demo:
 
         several = self.seeds > 1
         spread = f"mean ± std of {self.seeds} seeds in %" if several else "one seed, in %"
-        table = Table(title=f"digits, {self.net} model, {spread}", title_justify="left")
-        for heading in ("method", "test accuracy", "training pseudo-labels"):
-            table.add_column(heading, justify="left" if heading == "method" else "right")
+        table = []
         lines = ["method,test_mean,test_std,pseudo_label_mean,pseudo_label_std"]
         for name in LINES:
             cells, values = [], []
@@ -67,9 +64,10 @@ class Demo:
                 mean, std = last.mean(), last.std(ddof=1) if several else 0.0
                 cells.append(f"{mean:.1f} ± {std:.1f}" if several else f"{mean:.1f}")
                 values += [f"{mean:.3f}", f"{std:.3f}" if several else ""]
-            table.add_row(name, *cells)
+            table.append((name, *cells))
             lines.append(",".join([name, *values]))
-        show(table)
+        accuracies = ("test accuracy", "training pseudo-labels")
+        show_table(f"digits, {self.net} model, {spread}", ("method", *accuracies), table, right=accuracies)
         self.out.mkdir(parents=True, exist_ok=True)
         write_text(self.out / "table.csv", "\n".join(lines) + "\n")
         print(f"table:   {self.out / 'table.csv'}")

@@ -142,6 +142,7 @@ class Fit:
     def _claim_folder(self) -> None:
         """Make the folder of the model; one that holds other things is left alone."""
         from oneof.tables.errors import DataError
+        from oneof.tables.files import refuse_links
 
         if self.out.exists() and not self.out.is_dir():
             raise DataError(f"{self.out} is a file; --out names a folder for the model.")
@@ -151,10 +152,12 @@ class Fit:
                 f"{self.out} holds files that are no model, among them labels.csv, which a model would "
                 "replace.\n  Choose another folder with --out."
             )
+        refuse_links(self.out, ("run", "tensorboard"))
         self.out.mkdir(parents=True, exist_ok=True)
 
     def _read(self) -> TrainingData:
         from oneof.app.fit.training_data import from_images, from_table
+        from oneof.nets import IMAGE_NETS
         from oneof.tables.errors import DataError
 
         if (self.table is None) == (self.images is None):
@@ -166,12 +169,7 @@ class Fit:
             return from_images(self.images, self.candidates, self.image_size)
         assert self.table is not None
         data = from_table(self.table, self.candidates, self.id)
-        return data.with_pixels() if self._wants_images() else data
-
-    def _wants_images(self) -> bool:
-        from oneof.nets import IMAGE_NETS
-
-        return self.images is not None or self.net in IMAGE_NETS
+        return data.with_pixels() if self.net in IMAGE_NETS else data
 
     def _model(self, choice: Choice, net: str) -> PartialLabelClassifier:
         from oneof.classifier.estimator import PartialLabelClassifier

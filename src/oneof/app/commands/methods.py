@@ -20,27 +20,24 @@ class Methods:
         return self._all() if self.name is None else self._one(self.name)
 
     def _all(self) -> int:
-        from rich.table import Table
-
-        from oneof.app.commands.show import show
+        from oneof.app.commands.show import show_table
         from oneof.methods import list_methods
 
-        table = Table(title="methods", title_justify="left")
-        for heading in ("name", "year", "venue", "views", "per row", "cost", "needs", "idea"):
-            table.add_column(heading, no_wrap=heading in ("name", "venue"))
-        for info in list_methods():
-            method = info.cls()
-            table.add_row(
+        rows = [
+            (
                 info.name,
-                str(info.year or ""),
+                info.year or "",
                 info.venue,
-                ", ".join(method.views),
-                state_per_row(method),
+                ", ".join(info.cls().views),
+                state_per_row(info.cls()),
                 f"{info.forwards:g}F {info.backwards:g}B",
                 _needs(info),
                 info.summary + (f" ({info.note})" if info.note else ""),
             )
-        show(table)
+            for info in list_methods()
+        ]
+        headings = ("name", "year", "venue", "views", "per row", "cost", "needs", "idea")
+        show_table("methods", headings, rows, whole=("name", "venue"))
         print(
             "per row: numbers kept for a training row, c classes; cost: forward and backward passes per step,"
         )
@@ -50,9 +47,7 @@ class Methods:
     def _one(self, name: str) -> int:
         import inspect
 
-        from rich.table import Table
-
-        from oneof.app.commands.show import show
+        from oneof.app.commands.show import show_table
         from oneof.methods import make_method
 
         method = make_method(name)
@@ -60,9 +55,7 @@ class Methods:
         print(method.info.summary)
         print()
         print((inspect.getmodule(type(method)).__doc__ or "").strip())
-        table = Table(title="hyper-parameters", title_justify="left")
-        for heading in ("name", "default", "search range", "meaning"):
-            table.add_column(heading)
+        rows = []
         for field in dataclasses.fields(method):  # type: ignore[arg-type]
             facts = field.metadata
             if facts.get("choices"):
@@ -71,9 +64,9 @@ class Methods:
                 values = f"{facts['low']:g} to {facts['high']:g}{' (log)' if facts['log'] else ''}"
             else:
                 values = ""
-            table.add_row(field.name, str(getattr(method, field.name)), values, facts.get("text", ""))
+            rows.append((field.name, getattr(method, field.name), values, facts.get("text", "")))
         print()
-        show(table)
+        show_table("hyper-parameters", ("name", "default", "search range", "meaning"), rows)
         return 0
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Positional, arg
+
+from oneof.app.wishes import Wishes
 
 
 @dataclass
@@ -25,46 +27,23 @@ class Predict:
     """CSV, TSV, Parquet, npz or npy file, or a folder of images where the model was trained on one."""
     out: Annotated[Path, arg(metavar="FILE")] = Path("predictions.csv")
     """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file."""
-    probabilities: bool = True
-    """Write the probability of every class."""
-    coverage: float | None = None
-    """Also write the set of classes that remain possible; 0.9: it holds the right one in 90 % of the rows."""
-    score: Literal["probability", "adaptive"] = "probability"
-    """How these sets are made: small on average, or larger where the model is unsure."""
-    reject_below: Annotated[float | None, arg(metavar="PROBABILITY")] = None
-    """No label for rows whose most probable class is less probable than this."""
-    allowed: Annotated[tuple[str, ...], arg(metavar="CLASS ...")] = ()
-    """The only classes that can be right; default: all."""
-    keep: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
-    """Columns of the table to copy, such as ids."""
-    batch: int | None = None
-    """Rows worked on at once; default: as many as fit into 32 MB."""
     device: str | None = None
     """Where to compute; default: what the model was trained with."""
+    wishes: Wishes = field(default_factory=Wishes)
 
     def run(self) -> int:
-        from oneof.app.streaming import Wishes, predict_file
+        from oneof.app.streaming import predict_file
         from oneof.classifier.persist import load
 
-        if self.batch is not None and self.batch < 1:
-            raise ValueError(f"--batch is {self.batch}; give a number of rows, at least 1.")
         model = load(self.model)
         if self.device is not None:
             model.device = self.device
-        wishes = Wishes(
-            coverage=self.coverage,
-            score=self.score,
-            allowed=self.allowed,
-            reject_below=self.reject_below,
-            probabilities=self.probabilities,
-            keep=self.keep,
-            batch=self.batch,
-        )
-        done = predict_file(model, self.table, self.out, wishes, RowsDone() if sys.stderr.isatty() else None)
+        progress = RowsDone() if sys.stderr.isatty() else None
+        done = predict_file(model, self.table, self.out, self.wishes, progress)
         facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
-        if self.reject_below is not None:
+        if self.wishes.reject_below is not None:
             facts.append(f"{done.rejected} rows without a label")
-        if self.coverage is not None:
+        if self.wishes.coverage is not None:
             facts.append(f"{done.set_size:.2f} classes per set")
         print(f"{', '.join(facts)}: {self.out}")
         if done.seconds > 10:  # worth a thought about what took the time

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
-
-if TYPE_CHECKING:
-    from oneof.app.review import ReviewData
 
 
 @dataclass
@@ -35,9 +32,12 @@ class Review:
         from urllib.parse import quote
 
         from oneof.app.review.folder import ReviewData
+        from oneof.candidates.cells import unknown
 
         data = ReviewData.load(self.run_folder)
-        self._check_class(data)
+        names = [str(name) for name in data.candidates.classes]
+        if self.class_name is not None and self.class_name not in names:
+            raise ValueError(f"--class {unknown(self.class_name, names, 'class')}")
         try:
             from oneof.app.review.server import ReviewServer
         except ImportError as error:
@@ -61,15 +61,6 @@ class Review:
         if decisions.decided:
             print(f"next:   oneof fit ... --clean {shlex.quote(str(decisions.path))}")
         return 0
-
-    def _check_class(self, data: ReviewData) -> None:
-        import difflib
-
-        names = [str(name) for name in data.candidates.classes]
-        if self.class_name is None or self.class_name in names:
-            return
-        near = difflib.get_close_matches(self.class_name, names, n=3) or names[:8]
-        raise ValueError(f"--class {self.class_name}: there is no such class.\n  Try {', '.join(near)}.")
 
 
 def _open(address: str) -> None:

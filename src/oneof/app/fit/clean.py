@@ -156,8 +156,8 @@ def _from_decisions(file: Path, data: TrainingData) -> CleanLabels:
     found = Decisions(file, data, strict=True)
     if found.foreign and not found.events:
         raise DataError(
-            f"{file}: all {found.foreign} decisions are about other candidate sets than those of "
-            f"{data.source}.\n"
+            f"{file}: all {found.foreign} decisions are about other rows than those of {data.source}, or its "
+            "rows were moved or changed.\n"
             "  Row numbers are no use then; fit with --id COLUMN, and decisions hold from fit to fit."
         )
     if not found.decided:

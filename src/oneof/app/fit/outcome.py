@@ -14,9 +14,9 @@ import numpy as np
 from oneof.app.fit.clean import Division
 from oneof.app.fit.plan import as_time
 from oneof.app.fit.training_data import TrainingData
-from oneof.app.fit_page.facts import Checked, FitFacts
-from oneof.app.fit_page.from_model import model_settings, outcome_of
-from oneof.app.fit_page.page import write_fit_report
+from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
+from oneof.app.fit_page.from_model import model_settings
+from oneof.app.fit_page.page import REVIEWED, write_fit_report
 from oneof.app.review.folder import ReviewData
 from oneof.candidates.cells import SEPARATOR
 from oneof.classifier.estimator import PartialLabelClassifier
@@ -76,12 +76,13 @@ class Fitted:
             image_folder=None if data.image_folder is None else str(data.image_folder),
             trusted=self.division.trusted(len(data)),
             id_column=data.id_column,
+            fingerprint=data.fingerprint,
         )
 
     def write(self, folder: Path) -> None:
         """The model, `labels.csv` and the review data."""
         review, model = self.review, self.model
-        model.transduction_ = self.transduction
+        model.with_transduction(self.transduction)
         if self.encoder is not None:
             # last: a model that knows names warns about the arrays it was given so far
             model.with_encoder(self.encoder)
@@ -104,17 +105,17 @@ class Fitted:
     def write_report(self, folder: Path, choice: str, seconds: float) -> FitFacts:
         """`report.html` in the folder."""
         data = self.data
-        outcome = outcome_of(
-            self.model,
+        outcome = FitOutcome(
+            data.source,
             self.review,
-            title=data.source,
+            self.model.history_,
             checked=self.checked,
             clean=self.division.sentence(),
             choice=choice,
             notes=data.notes,
             settings=self._settings(seconds),
         )
-        outcome.thumbnails = thumbnails(data.pixels, [doubt.row for doubt in outcome.review])
+        outcome.thumbnails = thumbnails(data.pixels, outcome.doubtful[:REVIEWED])
         return write_fit_report(folder / "report.html", outcome)
 
     def _settings(self, seconds: float) -> dict[str, str]:

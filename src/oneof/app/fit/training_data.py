@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,16 @@ class TrainingData:
 
     def name_of(self, row: int) -> Any:
         return row if self.ids is None else self.ids[row]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of sets and cells: the sets alone are the same when rows with equal sets change places."""
+        made = hashlib.sha256(self.candidates.hash.encode())
+        for name, values in sorted(self.table.columns.items() if self.table else ()):
+            made.update(repr(name).encode())
+            numbers = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+            made.update(np.ascontiguousarray(values).data if numbers else repr(list(values)).encode())
+        return made.hexdigest()
 
     def name_rows_by(self, column: str) -> None:
         """Take the ids of the rows from a column, which then is no feature."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
 
+from oneof.app.review.folder import ReviewData
+from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
 
 KEPT = 0.05
@@ -93,12 +96,9 @@ class FitOutcome:
     """What the report is made of. Rows are all training rows, in the order of the user's file."""
 
     title: str
-    candidates: Candidates
-    probabilities: np.ndarray
-    transduction: np.ndarray
+    data: ReviewData
+    """The rows; where the label was given (`trusted`), the candidates say nothing about the model."""
     history: list[dict[str, Any]]
-    trusted: np.ndarray | None = None
-    """Boolean (n,): rows whose label was given; their candidates say nothing about the model."""
     checked: Checked | None = None
     clean: str = ""
     """One sentence: which trusted labels there were and what became of them."""
@@ -106,12 +106,18 @@ class FitOutcome:
     """One sentence: which method, and why."""
     notes: list[str] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
-    ids: tuple[Any, ...] | None = None
-    review: list[Any] = field(default_factory=list)
-    """The most doubtful rows, as `oneof.app.review.rank_rows` gives them."""
-    n_doubtful: int | None = None
     thumbnails: dict[int, str] = field(default_factory=dict)
     """Small pictures of rows as data URIs."""
+
+    @cached_property
+    def listed(self) -> ReviewList:
+        """The rows as a review lists them."""
+        return ReviewList(self.data)
+
+    @property
+    def doubtful(self) -> list[int]:
+        """Rows worth a second look, the most doubtful first."""
+        return self.listed.rows("doubtful")
 
 
 @dataclass(frozen=True)
@@ -169,12 +175,13 @@ class FitFacts:
 
 def fit_facts(outcome: FitOutcome) -> FitFacts:
     """Every number of the page."""
-    candidates, p, q = outcome.candidates, outcome.probabilities, outcome.transduction
-    n = len(candidates)
-    trusted = np.zeros(n, dtype=bool) if outcome.trusted is None else outcome.trusted
+    data, candidates, p = outcome.data, outcome.data.candidates, outcome.data.probabilities
+    assert data.transduction is not None
+    assert data.trusted is not None
+    n, q = len(candidates), data.transduction
     prediction, label = p.argmax(axis=1), q.argmax(axis=1)
     inside = candidates.mask[np.arange(n), prediction]
-    learned = ~trusted
+    learned = ~data.trusted
     before = candidates.sizes
     after = (q > KEPT).sum(axis=1)
     ambiguous = learned & (before > 1)
@@ -197,7 +204,7 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
     )
     if outcome.checked is not None and len(outcome.checked.columns):
         _against_labels(made, outcome)
-    made.classes = _classes(outcome, label, learned)
+    made.classes = _classes(candidates, outcome.checked, label, belief, learned)
     return made
 
 
@@ -233,17 +240,17 @@ def _against_labels(made: FitFacts, outcome: FitOutcome) -> None:
     made.bins = reliability(p.max(axis=1), right)
     made.ece = calibration_error(made.bins)
     wrong, times = np.unique(np.column_stack([truth[~right], prediction[~right]]), axis=0, return_counts=True)
-    names = outcome.candidates.classes
+    names = outcome.data.candidates.classes
     for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
         made.mistakes.append((str(names[wrong[i, 0]]), str(names[wrong[i, 1]]), int(times[i])))
 
 
-def _classes(outcome: FitOutcome, label: np.ndarray, learned: np.ndarray) -> list[ClassFacts]:
+def _classes(
+    candidates: Candidates, checked: Checked | None, label: np.ndarray, mass: np.ndarray, learned: np.ndarray
+) -> list[ClassFacts]:
     """The classes with the most rows."""
-    candidates, checked = outcome.candidates, outcome.checked
     columns = candidates.mask[learned].sum(axis=0)
     believed = np.bincount(label[learned], minlength=candidates.n_classes)
-    mass = outcome.transduction.max(axis=1)
     made = []
     for k in np.argsort(-believed, kind="stable")[:MOST_CLASSES]:
         own = learned & (label == k)

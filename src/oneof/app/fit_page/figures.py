@@ -1,7 +1,7 @@
 """Figures as SVG: sharp on screen and in print, light or dark like the page, told apart without colour.
 
-Every mark has a class and the page's style gives it ink; bars differ in filling and lines in dashes, so
-that nothing is lost in black and white. All texts are escaped here.
+What is drawn is said here, how in `templates/figure.svg`. Bars differ in filling and lines in dashes, so that
+nothing is lost in black and white.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
+from typing import Any
 
 import numpy as np
 
 from oneof.app.fit_page.facts import Bin
-
-LEFT, RIGHT, TOP, BOTTOM = 60.0, 24.0, 12.0, 42.0
+from oneof.app.fit_page.templates import fill
 
 
 @dataclass
 class Frame:
-    """Axes with ticks; marks are added in data units."""
+    """Axes with ticks; marks are added in data units and kept in those of the page."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -29,76 +28,48 @@ class Frame:
     y_ticks: Sequence[tuple[float, str]]
     x_label: str
     y_label: str
-    width: float = 420.0
     height: float = 250.0
-    marks: list[str] = field(default_factory=list)
-    extra_top: float = 0.0
+    legend: Sequence[tuple[str, str]] = ()
+    """Kinds of bars and their names, above the axes."""
+    bars: list[Any] = field(default_factory=list)
+    lines: list[Any] = field(default_factory=list)
+    dots: list[Any] = field(default_factory=list)
+    width, left, right = 420.0, 60.0, 396.0
+
+    @property
+    def top(self) -> float:
+        return 26.0 if self.legend else 12.0
+
+    @property
+    def bottom(self) -> float:
+        return self.height - 42.0
+
+    @property
+    def samples(self) -> list[tuple[str, str, float]]:
+        """The legend with the place of each entry."""
+        widths = [34 + 6.3 * len(words) for _, words in self.legend]
+        return [(*entry, round(self.left + sum(widths[:i]))) for i, entry in enumerate(self.legend)]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Place on the page of a point in data units."""
-        top = TOP + self.extra_top
         across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1.0)
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1.0)
-        return (
-            LEFT + across * (self.width - LEFT - RIGHT),
-            self.height - BOTTOM - up * (self.height - top - BOTTOM),
-        )
+        down = self.bottom - up * (self.bottom - self.top)
+        return round(self.left + across * (self.right - self.left), 1), round(down, 1)
 
     def bar(self, low: float, high: float, value: float, kind: str, hint: str) -> None:
-        (x0, y0), (x1, y1) = self.at(low, self.y[0]), self.at(high, value)
         if value > self.y[0]:
-            self.marks.append(
-                f'<rect class="{kind}" x="{x0:.1f}" y="{y1:.1f}" width="{x1 - x0:.1f}" '
-                f'height="{max(y0 - y1, 0.75):.1f}"><title>{escape(hint)}</title></rect>'
-            )
+            self.bars.append((kind, self.at(low, self.y[0]), self.at(high, value), hint))
 
     def line(self, points: Sequence[tuple[float, float]], kind: str) -> None:
-        path = " ".join("{:.1f},{:.1f}".format(*self.at(x, y)) for x, y in points)
-        self.marks.append(f'<polyline class="{kind}" points="{path}"/>')
+        self.lines.append((kind, [self.at(*point) for point in points]))
 
-    def dot(self, x: float, y: float, radius: float, kind: str, hint: str) -> None:
-        px, py = self.at(x, y)
-        self.marks.append(
-            f'<circle class="{kind}" cx="{px:.1f}" cy="{py:.1f}" r="{radius:.1f}">'
-            f"<title>{escape(hint)}</title></circle>"
-        )
-
-    def legend(self, entries: Sequence[tuple[str, str]]) -> None:
-        """Samples of bars with their names, above the axes."""
-        at = LEFT
-        for kind, words in entries:
-            self.marks.append(f'<rect class="{kind}" x="{at:.0f}" y="4" width="14" height="10"/>')
-            self.marks.append(f'<text class="small" x="{at + 19:.0f}" y="13">{escape(words)}</text>')
-            at += 34 + 6.3 * len(words)
+    def dot(self, x: float, y: float, radius: float, hint: str) -> None:
+        self.dots.append((self.at(x, y), radius, hint))
 
     def svg(self, title: str) -> str:
         """The whole figure; `title` is what a screen reader says."""
-        parts = []
-        for value, words in self.y_ticks:
-            (x0, y), (x1, _) = self.at(self.x[0], value), self.at(self.x[1], value)
-            parts.append(f'<line class="grid" x1="{x0:.1f}" y1="{y:.1f}" x2="{x1:.1f}" y2="{y:.1f}"/>')
-            parts.append(_words(x0 - 6, y + 3.5, words, "end"))
-        for value, words in self.x_ticks:
-            x, y = self.at(value, self.y[0])
-            parts.append(_words(x, y + 15, words, "middle"))
-        (x0, y0), (x1, _) = self.at(self.x[0], self.y[0]), self.at(self.x[1], self.y[0])
-        axis = f'<line class="axis" x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y0:.1f}"/>'
-        middle = (self.height - BOTTOM + TOP + self.extra_top) / 2
-        names = (
-            f'<text class="name" x="{(x0 + x1) / 2:.1f}" y="{self.height - 6:.1f}" '
-            f'text-anchor="middle">{escape(self.x_label)}</text>'
-            f'<text class="name" transform="translate(11 {middle:.1f}) rotate(-90)" '
-            f'text-anchor="middle">{escape(self.y_label)}</text>'
-        )
-        return (
-            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{escape(title)}">'
-            + "".join([*parts, *self.marks, axis, names])
-            + "</svg>"
-        )
-
-
-def _words(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+        return fill("figure.svg", f=self, title=title)
 
 
 # ---- the figures ------------------------------------------------------------------------------
@@ -124,8 +95,7 @@ def size_bars(before: dict[int, int], after: dict[int, int], threshold: float) -
     lowest = min([*first, *second, 1])
     names = [(s, f"{s}+" if s == shown < largest else str(s)) for s in range(lowest, shown + 1)]
     frame = Frame((lowest - 0.6, shown + 0.6), (0, top), names, count_ticks(top), "labels per row", "rows")
-    frame.extra_top = 14
-    frame.legend([("hollow", "candidates given"), ("solid", f"labels above {threshold:.0%} afterwards")])
+    frame.legend = [("hollow", "candidates given"), ("solid", f"labels above {threshold:.0%} afterwards")]
     for size, count in first.items():
         frame.bar(size - 0.4, size - 0.02, count, "hollow", f"{size} given: {count}")
     for size, count in second.items():
@@ -143,7 +113,7 @@ def reliability_diagram(bins: Sequence[Bin]) -> str:
         frame.line([(b.confidence, b.right.low), (b.confidence, b.right.high)], "whisker")
     for b in bins:
         hint = f"confidence {b.confidence:.0%}, right {b.right}"
-        frame.dot(b.confidence, b.right.value, 3 + 5 * math.sqrt(b.right.n / most), "dot", hint)
+        frame.dot(b.confidence, b.right.value, 3 + 5 * math.sqrt(b.right.n / most), hint)
     return frame.svg("Reliability diagram: accuracy against confidence")
 
 
@@ -158,7 +128,7 @@ def curve(values: Sequence[float | None], y_label: str, percent: bool = False) -
     frame = Frame((1, max(2, epochs)), (low, top), [(s, str(s)) for s in steps], ticks, "epoch", y_label)
     frame.height = 210
     if len(points) == 1:
-        frame.dot(*points[0], 3, "dot", f"{points[0][1]:.3g}")
+        frame.dot(*points[0], 3, f"{points[0][1]:.3g}")
     else:
         frame.line(points, "curve")
     return frame.svg(f"{y_label} by epoch, from {points[0][1]:.3g} to {points[-1][1]:.3g}")

@@ -12,9 +12,8 @@ import torch
 
 import oneof
 from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
-from oneof.app.fit_page.page import REVIEWED, write_fit_report
+from oneof.app.fit_page.page import write_fit_report
 from oneof.app.review.folder import ReviewData
-from oneof.app.review.ranking import Signs
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import as_candidates, as_numpy, label_columns
 from oneof.training.recipe import choose_device
@@ -73,33 +72,16 @@ def write_model_report(
     settings["curve"] = (
         "Clean rows, or rows held out of training, predicted right (or inside their set), by epoch."
     )
-    outcome = outcome_of(
-        model,
+    outcome = FitOutcome(
+        title,
         review,
-        title=title,
+        model.history_,
         checked=rows,
         clean=f"{len(rows.columns)} rows with a known label were given to check by." if rows else "",
         choice=f"Method: {model.method_.info.name}.",
         settings=settings,
     )
     return write_fit_report(path, outcome)
-
-
-def outcome_of(model: PartialLabelClassifier, review: ReviewData, **more: Any) -> FitOutcome:
-    """What the page is made of: the model, its rows as a review shows them, and what else there is to say."""
-    signs = Signs(review)
-    assert review.transduction is not None
-    return FitOutcome(
-        candidates=review.candidates,
-        probabilities=review.probabilities,
-        transduction=review.transduction,
-        history=model.history_,
-        trusted=review.trusted,
-        ids=review.ids,
-        review=[doubt for doubt in signs.doubts(REVIEWED) if signs.doubtful[doubt.row]],
-        n_doubtful=int(signs.doubtful.sum()),
-        **more,
-    )
 
 
 def model_settings(model: PartialLabelClassifier) -> dict[str, str]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from oneof.app.fit_page import figures
 from oneof.app.fit_page.facts import DECIDED, KEPT, FitFacts, FitOutcome, fit_facts
-from oneof.tables.errors import DataError
+from oneof.app.fit_page.templates import fill
 from oneof.tables.files import write_text
 
 REVIEWED = 50
@@ -27,27 +23,15 @@ def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
 
 def render(outcome: FitOutcome, facts: FitFacts) -> str:
     """The page as text."""
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError:
-        raise DataError("the report needs jinja2: pip install 'oneof[report]'.") from None
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = lambda v: "–" if math.isnan(v) else f"{v:.1%}"
-    drawn = {name: None if svg is None else Markup(svg) for name, svg in draw(outcome, facts).items()}
-    return environment.get_template("report.html").render(
+    return fill(
+        "report.html",
         outcome=outcome,
         facts=facts,
-        tiles=headline(facts),
         summary=summary(outcome, facts),
-        figures=drawn,
-        review=review_rows(outcome),
+        figures=draw(outcome, facts),
+        classes=outcome.data.candidates.classes,
+        review=[outcome.listed.facts(row) for row in outcome.doubtful[:REVIEWED]],
+        shown=SHOWN_CANDIDATES,
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
         decided=DECIDED,
@@ -73,66 +57,13 @@ def draw(outcome: FitOutcome, facts: FitFacts) -> dict[str, str | None]:
     return made
 
 
-def review_rows(outcome: FitOutcome) -> list[dict[str, Any]]:
-    """The list of doubtful rows, ready to be shown."""
-    names = outcome.candidates.classes
-    made = []
-    for doubt in outcome.review[:REVIEWED]:
-        p, mask = outcome.probabilities[doubt.row], outcome.candidates.mask[doubt.row]
-        label = int(outcome.transduction[doubt.row].argmax())
-        inside = [k for k in np.argsort(-p, kind="stable").tolist() if mask[k]]
-        best = int(p.argmax())
-        made.append(
-            {
-                "row": doubt.row,
-                "name": doubt.row if outcome.ids is None else outcome.ids[doubt.row],
-                "label": str(names[label]),
-                "score": f"{doubt.score:.2f}",
-                "candidates": [(str(names[k]), float(p[k])) for k in inside[:SHOWN_CANDIDATES]],
-                "more": max(0, len(inside) - SHOWN_CANDIDATES),
-                "other": None if mask[best] else (str(names[best]), float(p[best])),
-                "reasons": list(doubt.reasons),
-                "image": outcome.thumbnails.get(doubt.row),
-            }
-        )
-    return made
-
-
 # ---- in sentences -----------------------------------------------------------------------------
-
-
-def headline(facts: FitFacts) -> list[tuple[str, str, str]]:
-    """The four numbers at the top: value, name and detail."""
-    a, accuracy = facts.accuracy, ("unknown", "no such rows were kept aside")
-    if a is not None:
-        accuracy = (
-            f"{a.value:.1%}",
-            f"95 % interval {a.low:.1%} to {a.high:.1%}; {a.n} rows that nothing was learned from",
-        )
-    return [
-        (accuracy[0], "right on rows with a known label", accuracy[1]),
-        (
-            f"{facts.covering.value:.1%}",
-            "predictions among the candidates",
-            "covering rate on the training rows; high values are necessary, not sufficient",
-        ),
-        (
-            f"{facts.confidence.mean():.1%}",
-            "mean confidence",
-            f"{(facts.confidence >= DECIDED).mean():.0%} of rows are predicted with {DECIDED:.0%} or more",
-        ),
-        (
-            f"{facts.mean_before:.2f} → {facts.mean_after:.2f}",
-            "labels per row",
-            "candidates given, and labels the model still considers",
-        ),
-    ]
 
 
 def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
     """Plain sentences, the most important first."""
     made = []
-    rows = f"{facts.learned:,} rows with {outcome.candidates.n_classes} classes"
+    rows = f"{facts.learned:,} rows with {outcome.data.candidates.n_classes} classes"
     if facts.accuracy is not None:
         a = facts.accuracy
         made.append(
@@ -162,10 +93,9 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
         made.append(
             f"The classes that stand together most often are “{pair.a}” and “{pair.b}” ({pair.rows:,} rows)."
         )
-    if outcome.n_doubtful:
-        made.append(
-            f"{outcome.n_doubtful:,} rows are worth a second look; the first of them are listed below."
-        )
+    if outcome.doubtful:
+        doubtful = len(outcome.doubtful)
+        made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
     return made
 
 

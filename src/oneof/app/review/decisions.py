@@ -4,8 +4,8 @@
 
 Nothing is ever removed. `skip` and `undo` are lines too: the last line of a row says where it stands, and
 its label is the trusted one, or null. An undo names the label it goes back to, so that sending it twice
-does no harm. Rows are found by their id, wherever they stand now. Where rows have no ids, "data" tells which
-candidate sets the row numbers belong to.
+does no harm. Rows are found by their id, wherever they stand now. Where rows have no ids, "data" is the
+fingerprint of the rows that the numbers belong to.
 
 Several servers may share a file: lines are written whole, under a lock, and each server reads what the
 others added. A line that a crash cut short was never confirmed; it is cut off before the next one is written.
@@ -13,19 +13,20 @@ others added. A line that a crash cut short was never confirmed; it is cut off b
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from filelock import FileLock
+
 from oneof.app.review.folder import ReviewError
 from oneof.candidates import Candidates
 from oneof.candidates.cells import cell_text, is_missing, short
+from oneof.tables.files import refuse_links
 
 FILE = "decisions.jsonl"
 ACTIONS = ("decide", "skip", "undo")
@@ -38,6 +39,9 @@ class DecidedRows(Protocol):
 
     @property
     def ids(self) -> tuple[Any, ...] | None: ...
+
+    @property
+    def fingerprint(self) -> str | None: ...
 
     def __len__(self) -> int: ...
 
@@ -89,16 +93,22 @@ class Decisions:
 
     def append(self, row: int, action: str, label: int | None) -> Event:
         """Write one decision; when this returns it is on disk."""
-        self._check(row, action, label)
+        self.check(row, action, label)
         event = Event(row, action, label)
-        with self._lock, _locked(self.path) as file:
-            _cut_torn_line(file)
+        lock = self.path.with_suffix(".lock")
+        refuse_links(lock.parent, [lock.name])
+        with self._lock, FileLock(lock):
             self._catch_up()  # what others wrote comes first, as in the file
-            os.lseek(file, 0, os.SEEK_END)
             line = self._line(event)
-            if os.write(file, line) != len(line):
-                raise OSError(f"{self.path}: the disk took only part of a line; is it full?")
-            os.fsync(file)
+            with self.path.open("ab", buffering=0) as file:
+                file.truncate(self._read)  # what follows the last whole line was never confirmed
+                if file.write(line) != len(line):
+                    raise OSError(f"{self.path}: the disk took only part of a line; is it full?")
+                os.fsync(file.fileno())
+            if not self._read and hasattr(os, "O_DIRECTORY"):  # a new name must survive a crash as well
+                folder = os.open(self.path.parent, os.O_DIRECTORY)
+                os.fsync(folder)
+                os.close(folder)
             self._catch_up()
         return event
 
@@ -111,6 +121,7 @@ class Decisions:
 
     def _catch_up(self) -> None:
         """Replay the whole lines that were added since the last time."""
+        refuse_links(self.path.parent, [self.path.name])
         try:
             with self.path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size < self._read:
@@ -121,14 +132,13 @@ class Decisions:
             if self._read:
                 self._start_over()
             return
-        whole, newline, rest = added.rpartition(b"\n")
-        self._read += len(whole) + len(newline)
-        for line in whole.split(b"\n") if newline else ():
-            self._lines += 1
+        *whole, rest = added.split(b"\n")
+        for line in whole:
             if line.strip():
                 self._replay(self._parsed(line))
-        if self.strict and rest.strip():  # whole after all, if somebody wrote it by hand
             self._lines += 1
+            self._read += len(line) + 1  # after replaying: a line that cannot be read is met again
+        if self.strict and rest.strip():  # whole after all, if somebody wrote it by hand
             try:
                 found = self._parsed(rest)
             except ReviewError:
@@ -172,8 +182,8 @@ class Decisions:
         """The row that a line is about, None if it is about other data. Ids outlive row numbers."""
         row, name, ids = found.get("row"), found.get("id"), self.data.ids
         there = row is not None and 0 <= row < len(self.data)
-        if name is None:  # numbers mean these rows only where the candidate sets are the same
-            if found.get("data") not in (None, self.data.candidates.hash):
+        if name is None:  # numbers mean these rows only where nothing was moved or changed
+            if found.get("data") not in (None, self.data.fingerprint):
                 return None
             if self.strict and not there:
                 raise self._wrong(f"row {row} is no training row; these are 0 to {len(self.data) - 1}.")
@@ -189,7 +199,7 @@ class Decisions:
         return here
 
     def _wrong(self, text: str) -> ReviewError:
-        return ReviewError(f"{self.path}, line {self._lines}: {text}")
+        return ReviewError(f"{self.path}, line {self._lines + 1}: {text}")
 
     def _apply(self, event: Event) -> None:
         self.events.append(event)
@@ -209,7 +219,8 @@ class Decisions:
 
     # ---- writing --------------------------------------------------------------------------------
 
-    def _check(self, row: int, action: str, label: int | None) -> None:
+    def check(self, row: int, action: str, label: int | None) -> None:
+        """Raise where something cannot be decided like this."""
         n_rows, n_classes = len(self.data), self.data.candidates.n_classes
         if not 0 <= row < n_rows:
             raise ReviewError(f"there is no row {row}: rows are 0 to {n_rows - 1}.")
@@ -229,41 +240,5 @@ class Decisions:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         if self.data.ids is None:
-            found["data"] = self.data.candidates.hash
-        return json.dumps(found, ensure_ascii=False).encode() + b"\n"
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """The file open for reading and appending, and nobody else writing to it."""
-    new = not path.exists()
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        if new and hasattr(os, "O_DIRECTORY"):  # the name must survive a crash as well
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        with contextlib.suppress(ImportError):  # Windows: a single append is whole there as well
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
-        yield file
-    finally:
-        os.close(file)
-
-
-def _cut_torn_line(file: int) -> None:
-    """Remove what follows the last newline: a line that was cut short and never confirmed."""
-    size = end = os.lseek(file, 0, os.SEEK_END)
-    while end:
-        start = max(0, end - 4096)
-        os.lseek(file, start, os.SEEK_SET)
-        place = os.read(file, end - start).rfind(b"\n")
-        if place >= 0:
-            end = start + place + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(file, end)
+            found["data"] = self.data.fingerprint
+        return json.dumps(found, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"

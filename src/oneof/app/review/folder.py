@@ -1,17 +1,16 @@
 """`ReviewData`: what a person needs to see to decide about doubtful rows, as two files in a run folder.
 
-`review.npz` holds the arrays, `review.json` everything with names. Both carry the same stamp, so that
-a pair from two different fits is noticed. Images are recorded, not copied: their folder once, and one
-path inside it per row.
+`review.npz` holds the arrays, `review.json` everything with names. Both carry the digest of the names as
+their stamp, so that a pair from two different fits is noticed, and damage too. Images are recorded, not
+copied: their folder once, and one path inside it per row.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import secrets
 import warnings
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +19,21 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.cells import json_value, native
-from oneof.tables.files import write_text, write_with
+from oneof.tables.errors import DataError
+from oneof.tables.files import refuse_links, write_text, write_with
+from oneof.tables.reader import read_json, stored_arrays
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
 
 FORMAT = 1
+STAMP_LENGTH = 64
+"""Of a digest; files of earlier versions have a shorter stamp, which was drawn."""
 ARRAYS, NAMES = "review.npz", "review.json"
-DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile)
+DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, NotImplementedError, MemoryError)
 
 
-class ReviewError(ValueError):
+class ReviewError(DataError):
     """Review data that cannot be used. The message names the file or the field and says what to do."""
 
 
@@ -60,6 +63,8 @@ class ReviewData:
         Rows whose label is known already; default: those with a known truth.
     id_column : str, optional
         The column of the user's table that the ids come from.
+    fingerprint : str, optional
+        Digest of the rows; where there are no ids it ties decisions to them. Default: that of the sets.
     """
 
     candidates: Candidates
@@ -72,6 +77,7 @@ class ReviewData:
     image_folder: str | None = None
     trusted: np.ndarray | None = None
     id_column: str | None = None
+    fingerprint: str | None = None
 
     def __post_init__(self) -> None:
         self.probabilities = self._matrix("probabilities", self.probabilities)
@@ -81,6 +87,7 @@ class ReviewData:
             truth = self.candidates.truth
             self.trusted = np.zeros(len(self), bool) if truth is None else truth != UNKNOWN
         self.trusted = np.asarray(self.trusted, dtype=bool)
+        self.fingerprint = self.fingerprint or self.candidates.hash
         if self.ids is not None:
             self.ids = tuple(map(native, self.ids))
         if self.features is not None:
@@ -119,16 +126,15 @@ class ReviewData:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write `review.npz` and `review.json` into a folder, each whole or not at all."""
-        stamp = secrets.token_hex(8)
         names: dict[str, Any] = {
             "kind": "oneof review",
             "format": FORMAT,
-            "stamp": stamp,
             "classes": list(self.candidates.classes),
             "truth_may_be_outside": self.candidates.truth_may_be_outside,
             "provenance": dict(self.candidates.provenance),
             "ids": None if self.ids is None else list(self.ids),
             "id_column": self.id_column,
+            "fingerprint": self.fingerprint,
             "workers": None if self.answers is None else list(self.answers.workers),
             "workers_named": self.answers is None or self.answers.named,
             "features": None
@@ -140,14 +146,15 @@ class ReviewData:
             else [os.path.relpath(path, self.image_folder) for path in self.images],
         }
         try:
-            text = json.dumps(names, ensure_ascii=False)
+            names["stamp"] = _digest(names)
+            text = json.dumps(names)
         except TypeError as error:
             raise ReviewError(
                 f"the review data of {folder} cannot be written: {error}.\n"
                 "  Names of classes and rows must be text or numbers."
             ) from None
         arrays: dict[str, Any] = {
-            "stamp": stamp,
+            "stamp": names["stamp"],
             "mask": np.packbits(self.candidates.mask, axis=1),
             "probabilities": self.probabilities,
             "trusted": self.trusted,
@@ -172,14 +179,15 @@ class ReviewData:
                     f"{folder} holds no {name}: there is nothing to review.\n"
                     "  Give the folder that `oneof fit` wrote (--out); older ones must be fitted again."
                 )
+        refuse_links(folder, (ARRAYS, NAMES))
         try:
-            names = json.loads((folder / NAMES).read_text(encoding="utf-8"))
-            with np.load(folder / ARRAYS, allow_pickle=False) as stored:
-                arrays = {key: stored[key] for key in stored.files}
+            names, arrays = read_json(folder / NAMES), stored_arrays(folder / ARRAYS)
             same = str(arrays["stamp"]) == names["stamp"]
+            if len(names["stamp"]) == STAMP_LENGTH and names["stamp"] != _digest(names):
+                raise ValueError(f"{NAMES} was changed after it was written")
             made = cls._from_parts(names, arrays)
         except DAMAGE as error:
-            what = " ".join(str(error).split())
+            what = " ".join(str(error).split()) or type(error).__name__
             raise ReviewError(
                 f"{folder}: {ARRAYS} and {NAMES} are not readable ({what}).\n"
                 "  Run `oneof fit` again to write them."
@@ -218,6 +226,7 @@ class ReviewData:
             names["image_folder"],
             arrays["trusted"],
             names.get("id_column"),
+            names.get("fingerprint"),
         )
 
     def _matrix(self, name: str, given: Any) -> np.ndarray:
@@ -234,9 +243,15 @@ class ReviewData:
         return values
 
 
+def _digest(names: dict[str, Any]) -> str:
+    """Of everything but the stamp, as it comes back from the file."""
+    told = {name: value for name, value in names.items() if name != "stamp"}
+    return hashlib.sha256(json.dumps(json.loads(json.dumps(told)), sort_keys=True).encode()).hexdigest()
+
+
 def recorded_id_column(folder: Path) -> str | None:
     """The column whose ids name the rows of a folder's review, where the folder says so."""
     try:
-        return json.loads((folder / NAMES).read_text(encoding="utf-8")).get("id_column")
-    except (OSError, ValueError, AttributeError):
+        return read_json(folder / NAMES).get("id_column")
+    except (ValueError, AttributeError):
         return None

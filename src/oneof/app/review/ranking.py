@@ -19,7 +19,9 @@ while split annotators are what candidate sets are made of. Rows with a trusted 
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.app.review.folder import ReviewData
+from oneof.tables.columns import numbers
 
 if TYPE_CHECKING:
     from oneof.app.review.decisions import Decisions
@@ -171,16 +174,16 @@ class ReviewList:
     def __init__(self, data: ReviewData) -> None:
         self.data = data
         self.signs = Signs(data)
+        self.shown = dict(list((data.features or {}).items())[:SHOWN_FEATURES])
+        self.ranges = {name: number_range(values) for name, values in self.shown.items()}
 
-    def rows(self, view: str, decisions: Decisions, column: int | None = None) -> list[int]:
+    def rows(self, view: str, decisions: Decisions | None = None, column: int | None = None) -> list[int]:
         """Row numbers, the most doubtful first; `column` keeps rows that may be, or look like, that class."""
         keep = np.ones(len(self.data), dtype=bool)
         if view == "doubtful":
             keep = self.signs.doubtful.copy()
-        elif view == "decided":
-            keep = _among(decisions.decided, len(self.data))
-        elif view == "skipped":
-            keep = _among(decisions.skipped, len(self.data))
+        elif decisions is not None and view in ("decided", "skipped"):
+            keep = np.isin(np.arange(len(keep)), list(getattr(decisions, view)))
         if column is not None:
             keep &= self.data.candidates.mask[:, column] | (self.signs.prediction == column)
         order = self.signs.order
@@ -205,8 +208,7 @@ class ReviewList:
             if data.answers is None
             else [[str(who), said] for who, said in data.answers.of(row).items()],
             "features": [
-                [str(name), _cell(values[row])]
-                for name, values in list((data.features or {}).items())[:SHOWN_FEATURES]
+                [name, rounded(values[row]), self.ranges[name]] for name, values in self.shown.items()
             ],
             "image": data.images is not None,
         }
@@ -225,13 +227,17 @@ class ReviewList:
         return (path, kind) if path.is_file() else None
 
 
-def _among(rows: Any, n: int) -> np.ndarray:
-    chosen = np.zeros(n, dtype=bool)
-    chosen[list(rows)] = True
-    return chosen
+def rounded(value: Any) -> str:
+    """A cell for people: four digits of a fraction, whole numbers and texts as they are."""
+    made = numbers([value])
+    x = math.nan if made is None else float(made[0])
+    if not math.isfinite(x) or (x.is_integer() and not isinstance(value, float)):
+        return "" if value is None else str(value)
+    return f"{x:.0f}" if 1000 <= abs(x) < 1e15 else f"{x:.4g}"
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def number_range(values: Sequence[Any]) -> str:
+    """Smallest and largest number of a column, to judge one of them by; nothing where there are texts."""
+    made = numbers(list(values))
+    made = made if made is None else made[np.isfinite(made)]
+    return "" if made is None or not len(made) else f"{rounded(made.min())} to {rounded(made.max())}"

@@ -8,6 +8,7 @@ its later requests in a header, which no other page can set without permission t
 Needs the extra `review`; nothing else imports this file.
 """
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -29,16 +31,20 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData, ReviewError
 from oneof.app.review.ranking import VIEWS, ReviewList
+from oneof.tables.errors import DataError
 
 HOST = "127.0.0.1"
 MAX_ROWS = 200
 """Rows whose facts are given in one answer."""
 UNDO_STEPS = 200
 MAX_BODY = 4096
+PATIENCE = 10.0
+"""Seconds for the whole of a request to arrive."""
 TOKEN_HEADER = "x-oneof-token"
 SECURITY_HEADERS = {
     "cache-control": "no-store",
@@ -48,6 +54,13 @@ SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+
+
+class Json(JSONResponse):
+    """JSON in ASCII: a name with half a character in it, as a file system may give, can be sent too."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode()
 
 
 def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
@@ -68,7 +81,7 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
     def start(request: Request) -> Response:
         """Everything the page needs once: names, where each row stands, what can be undone."""
         decisions.refresh()
-        return JSONResponse(
+        return Json(
             {
                 "title": folder.resolve().name,
                 "file": str(decisions.path),
@@ -90,13 +103,13 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
             raise HTTPException(400, f"There is no view {view}: one of {', '.join(VIEWS)}.")
         kept = None if column is None else checked(column, data.candidates.n_classes, "class")
         decisions.refresh()
-        return JSONResponse({"rows": listed.rows(view, decisions, kept)})
+        return Json({"rows": listed.rows(view, decisions, kept)})
 
     def facts(request: Request) -> Response:
         wanted = request.query_params.get("rows", "").split(",")
         if len(wanted) > MAX_ROWS:
             raise HTTPException(400, f"{len(wanted)} rows are too many; ask for at most {MAX_ROWS}.")
-        return JSONResponse({"rows": [listed.facts(checked(row, len(data), "row")) for row in wanted]})
+        return Json({"rows": [listed.facts(checked(row, len(data), "row")) for row in wanted]})
 
     def image(request: Request) -> Response:
         found = listed.image(checked(request.path_params["row"], len(data), "row"))
@@ -106,16 +119,18 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
 
     async def decide(request: Request) -> Response:
         given = _decision(await request.body())
-        checked(given["row"], len(data), "row")
+        decision = checked(given["row"], len(data), "row"), given["action"], given["label"]
         try:
-            await run_in_threadpool(decisions.append, given["row"], given["action"], given["label"])
+            decisions.check(*decision)
         except ReviewError as error:
             raise HTTPException(400, str(error)) from None
+        try:
+            await run_in_threadpool(decisions.append, *decision)
         except OSError as error:
             raise HTTPException(503, f"Not saved: {error}") from None
         news = decisions.events[max(0, given["seen"]) :]
         told = [[event.row, event.action, event.label] for event in news]
-        return JSONResponse({"seen": len(decisions.events), "news": told})
+        return Json({"seen": len(decisions.events), "news": told})
 
     answers: dict[str, Callable[[Request], Any]] = {
         "/": show_page,
@@ -129,9 +144,13 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
 
     def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return JSONResponse({"detail": error.detail}, error.status_code)
+        return Json({"detail": error.detail}, error.status_code)
 
-    app = Starlette(routes=routes, exception_handlers={HTTPException: refused})
+    def file_damaged(request: Request, error: Exception) -> Response:
+        """Somebody wrote into the file of decisions by hand: the page waits until it is mended."""
+        return Json({"detail": str(error)}, 503)
+
+    app = Starlette(routes=routes, exception_handlers={HTTPException: refused, DataError: file_damaged})
     app.router.redirect_slashes = False
     return Guard(app, token, port, content_policy(page))
 
@@ -224,6 +243,49 @@ class Guard:
         return None
 
 
+class ImpatientProtocol(H11Protocol):
+    """Ends connections that do not send their whole request, or take the answer, within some seconds.
+
+    uvicorn by itself limits only the time between two requests.
+    """
+
+    limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._begin()
+
+    def data_received(self, data: bytes) -> None:
+        self._begin()  # from the first byte on: a byte now and then does not help
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._end()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._end()
+
+    def _begin(self) -> None:
+        if self.limit is None:
+            self.limit = self.loop.call_later(PATIENCE, self.transport.abort)
+
+    def _end(self) -> None:
+        if self.limit is not None:
+            self.limit.cancel()
+        self.limit = None
+
+
 class ReviewServer:
     """A server for one run folder: `url` is known before it runs."""
 
@@ -239,6 +301,8 @@ class ReviewServer:
             server_header=False,
             ws="none",
             lifespan="off",
+            http=ImpatientProtocol,
+            limit_concurrency=100,
             timeout_graceful_shutdown=2,
         )
         self.server = uvicorn.Server(config)
