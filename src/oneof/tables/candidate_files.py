@@ -13,8 +13,6 @@ Class names, provenance and the hash of the sets lie in the metadata of the file
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,10 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
 from oneof.tables.files import replacing, write_with
 from oneof.tables.reader import needs_polars
+from oneof.tables.unpacking import refuse_bomb, stored_arrays
 
 _KIND = "oneof candidates"
 _KEY = "oneof"
@@ -74,16 +73,11 @@ def load_annotations(path: Path | str) -> Annotations:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
-    try:
-        made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
-    except DataError:
-        raise
-    except CandidateError as error:
-        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: not a file of candidates ({error}); write it with save_candidates."
-        ) from None
+    with reading(path, "file of candidates", "write it with save_candidates"):
+        try:
+            made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
+        except CandidateError as error:
+            raise DataError(f"{path}: {' '.join(str(error).split())}") from None
     if made.candidates.hash != facts.get("hash"):
         raise DataError(
             f"{path}: the sets have hash {made.candidates.hash}, the file says {facts.get('hash')}; "
@@ -114,9 +108,10 @@ def _write_npz(annotations: Annotations, facts: str, path: Path) -> None:
 
 
 def _read_npz(path: Path) -> tuple[Annotations, dict[str, Any]]:
-    with np.load(path, allow_pickle=False) as file:
-        stored = {name: file[name] for name in file.files}
+    stored = stored_arrays(path)
     facts = json.loads(str(stored["facts"]))
+    if stored["mask"].shape[1] != -(-len(facts["classes"]) // 8):
+        raise ValueError(f"a mask of {stored['mask'].shape} bytes for {len(facts['classes'])} classes")
     mask = np.unpackbits(stored["mask"], axis=1, count=len(facts["classes"])).astype(bool)
     ids = _unpacked_names(stored["ids"]) if "ids" in stored else None
     answers = None
@@ -166,14 +161,10 @@ def _write_parquet(annotations: Annotations, facts: str, path: Path) -> None:
 
 def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
     polars = needs_polars()
-    try:
+    with reading(path, "Parquet file"):
+        refuse_bomb(path, 8 * polars.scan_parquet(path).select(polars.len()).collect().item())
         metadata, frame = polars.read_parquet_metadata(path), polars.read_parquet(path)
-    except Exception as error:  # a broken file raises whatever the parser trips over
-        raise DataError(f"{path} is not a readable Parquet file: {error}") from error
-    try:
-        return _from_frame(frame, metadata, path)
-    except polars.exceptions.PolarsError as error:
-        raise DataError(f"{path}: not a file of candidates ({error}).") from None
+    return _from_frame(frame, metadata, path)
 
 
 def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annotations, dict[str, Any]]:
@@ -185,6 +176,7 @@ def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annot
     facts = json.loads(metadata[_KEY])
     column = {name: k for k, name in enumerate(_column_names(tuple(facts["classes"]), path).to_list())}
     row, labels = _flat(frame["candidates"])
+    refuse_bomb(path, len(frame) * len(column))
     mask = np.zeros((len(frame), len(column)), dtype=bool)
     mask[row, [column[name] for name in labels.to_list()]] = True
     truth = None

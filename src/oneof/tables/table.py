@@ -16,6 +16,7 @@ import numpy as np
 from oneof.candidates import Candidates
 from oneof.candidates.cells import CellError, cell_labels, in_column, is_missing, native, short
 from oneof.tables.errors import DataError
+from oneof.tables.text import TextForm
 
 
 @dataclass
@@ -28,6 +29,8 @@ class Table:
     path: Path
     columns: dict[str, Any]
     classes: list[Any] | None = None
+    form: TextForm | None = None
+    """How the file is written, where it is a text file."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -39,7 +42,7 @@ class Table:
             name: values[rows] if isinstance(values, np.ndarray) else [values[i] for i in picked]
             for name, values in self.columns.items()
         }
-        return Table(self.path, columns, self.classes)
+        return Table(self.path, columns, self.classes, self.form)
 
     def column(self, name: str) -> Any:
         if name not in self.columns:
@@ -101,10 +104,7 @@ class Table:
 
 def listed(columns: Collection[str]) -> str:
     """The names of columns, for messages."""
-    hint = ""
-    if len(columns) == 1 and any(mark in name for name in columns for mark in ";\t|"):
-        hint = "\n  Cells are separated by commas in .csv and by tabs in .tsv files"
-    return short(columns, 20) + hint
+    return short(columns, 20)
 
 
 def numbers_of(column: Any, name: str) -> np.ndarray:

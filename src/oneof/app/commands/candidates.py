@@ -244,20 +244,10 @@ def _told_in_the_facts() -> Iterator[None]:
 
 
 def _read_matrix(path: Path) -> np.ndarray:
-    import numpy as np
+    from oneof.tables.importers.columns import read_matrix
+    from oneof.tables.text import TextForm
 
-    from oneof.tables.errors import DataError
-
-    if not path.is_file():
-        raise DataError(f"{path}: no such file.")
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(
-            f"{path}: not a matrix of numbers ({error}); give .npy, or .csv without header."
-        ) from None
+    return read_matrix(path, form=TextForm(header=False))[0]
 
 
 def _provenance(candidates: Candidates) -> str:

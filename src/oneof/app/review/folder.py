@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import warnings
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,15 @@ import numpy as np
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.cells import json_value, native
 from oneof.tables.files import write_text, write_with
+from oneof.tables.reader import read_json
+from oneof.tables.unpacking import stored_arrays
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
 
 FORMAT = 1
 ARRAYS, NAMES = "review.npz", "review.json"
-DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile)
+DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError)
 
 
 class ReviewError(ValueError):
@@ -173,9 +174,8 @@ class ReviewData:
                     "  Give the folder that `oneof fit` wrote (--out); older ones must be fitted again."
                 )
         try:
-            names = json.loads((folder / NAMES).read_text(encoding="utf-8"))
-            with np.load(folder / ARRAYS, allow_pickle=False) as stored:
-                arrays = {key: stored[key] for key in stored.files}
+            names = read_json(folder / NAMES)
+            arrays = stored_arrays(folder / ARRAYS)
             same = str(arrays["stamp"]) == names["stamp"]
             made = cls._from_parts(names, arrays)
         except DAMAGE as error:
@@ -237,6 +237,6 @@ class ReviewData:
 def recorded_id_column(folder: Path) -> str | None:
     """The column whose ids name the rows of a folder's review, where the folder says so."""
     try:
-        return json.loads((folder / NAMES).read_text(encoding="utf-8")).get("id_column")
+        return read_json(folder / NAMES).get("id_column")
     except (OSError, ValueError, AttributeError):
         return None

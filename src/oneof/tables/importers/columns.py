@@ -10,8 +10,10 @@ import numpy as np
 
 from oneof.candidates.cells import short
 from oneof.tables.errors import DataError
-from oneof.tables.reader import KINDS, read_json, read_lines, read_table, stored_arrays
+from oneof.tables.reader import KINDS, read_json, read_lines, read_table
 from oneof.tables.table import listed, numbers_of
+from oneof.tables.text import TextForm
+from oneof.tables.unpacking import stored_arrays
 
 # what columns are usually called; earlier names win
 TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", "image", "file")
@@ -65,7 +67,7 @@ def needed(
 
 
 def read_matrix(
-    path: Path, *, array: str | None = None, header: bool = True, id_column: str | None = None
+    path: Path, *, array: str | None = None, form: TextForm | None = None, id_column: str | None = None
 ) -> tuple[np.ndarray, list[Any] | None, list[Any] | None]:
     """An array, the names of its columns and the ids of its rows, where the file has them."""
     if path.suffix.lower() in (".npy", ".npz"):
@@ -76,7 +78,7 @@ def read_matrix(
             raise DataError(f"{path}: {what} It has {short(arrays)}.")
         found = arrays[array or next(iter(arrays))]
         return found, None if classes is None else classes.ravel().tolist(), None
-    columns = read_table(path, header).columns
+    columns = read_table(path, form).columns
     name = column(columns, id_column, ("id",), path)  # other usual names may well be classes
     ids = None if name is None else list(columns.pop(name))
     if not columns:
@@ -84,7 +86,7 @@ def read_matrix(
     parts = [numbers_of(cells, title) for title, cells in columns.items()]
     if any(part.ndim > 1 for part in parts):
         raise DataError(f"{path} has lists in its cells; a matrix has one number in each.")
-    return np.stack(parts, axis=1), list(columns) if header else None, ids
+    return np.stack(parts, axis=1), list(columns) if form is None or form.header else None, ids
 
 
 def names_of(given: Sequence[str], what: str) -> list[Any]:

@@ -21,6 +21,7 @@ from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import line_of, read_json, read_table
 from oneof.tables.table import listed
+from oneof.tables.text import TextForm
 
 
 def import_file(path: Path | str, format: str, options: ImportOptions | None = None) -> Annotations:
@@ -36,7 +37,7 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
             raise DataError(
                 f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
             )
-    with _errors_name(path, options.header):
+    with _errors_name(path, options.form):
         made = read(path, options)
         return made if options.truth is None else made.with_truth(names_of((options.truth,), "true labels"))
 
@@ -45,7 +46,7 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
 
 
 def _crowd(path: Path, options: ImportOptions) -> Annotations:
-    columns = read_table(path, options.header).columns
+    columns = read_table(path, options.form).columns
     task = needed(columns, options.task, TASK, "task", path)
     worker = column(columns, options.worker, WORKER, path)
     label = needed(columns, options.label, LABEL, "label", path)
@@ -65,7 +66,7 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
     if path.suffix.lower() in (".npy", ".npz"):
         values, _, _ = read_matrix(path, array=options.array)
         return arrays.from_wide(values, workers=options.annotators or None, settings=_settings(path, options))
-    columns = read_table(path, options.header).columns
+    columns = read_table(path, options.form).columns
     name = column(columns, options.id, ID, path)
     ids = columns.pop(name) if name is not None else None
     chosen = options.annotators or tuple(columns)
@@ -78,7 +79,7 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
 
 
 def _label_studio(path: Path, options: ImportOptions) -> Annotations:
-    tasks, name = read_json(path), options.id or "id"
+    tasks, name = read_json(path, options.form), options.id or "id"
     settings = _settings(path, options)
     return arrays.from_label_studio(tasks, control=options.control, id_field=name, settings=settings)
 
@@ -106,7 +107,7 @@ def _one_per_row(
     path: Path, options: ImportOptions, make: Callable[..., Annotations], promised: bool = False
 ) -> Annotations:
     """A table with a column of labels, and perhaps one of ids."""
-    columns = read_table(path, options.header).columns
+    columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
     name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
     in_cells = path.suffix.lower() in (".csv", ".tsv", ".parquet")  # JSON has lists of its own
@@ -136,7 +137,7 @@ def _sets(path: Path, options: ImportOptions) -> Annotations:
 
 
 def _matrix(path: Path, options: ImportOptions) -> tuple[Any, list[Any] | None, list[Any] | None]:
-    values, classes, ids = read_matrix(path, array=options.array, header=options.header, id_column=options.id)
+    values, classes, ids = read_matrix(path, array=options.array, form=options.form, id_column=options.id)
     return values, names_of(options.classes, "classes") if options.classes else classes, ids
 
 
@@ -149,8 +150,9 @@ def _mat(path: Path, options: ImportOptions) -> Annotations:
     return Annotations(Candidates(found.mask, found.classes, found.truth, outside, known, path.name))
 
 
-_ANSWERS = ("rule", "at_least", "keep", "classes", "taxonomy", "missing", "truth_inside", "header")
-_MATRIX = ("classes", "array", "header", "id")
+_TEXT = ("header", "sep", "encoding")
+_ANSWERS = ("rule", "at_least", "keep", "classes", "taxonomy", "missing", "truth_inside", *_TEXT)
+_MATRIX = ("classes", "array", "id", *_TEXT)
 
 FORMATS: dict[str, tuple[Callable[[Path, ImportOptions], Annotations], tuple[str, ...]]] = {
     "crowd": (_crowd, ("task", "worker", "label", "ids", "n_rows", "skip_empty", *_ANSWERS)),
@@ -160,8 +162,8 @@ FORMATS: dict[str, tuple[Callable[[Path, ImportOptions], Annotations], tuple[str
     "scores": (_scores, ("top_k", "top_p", "threshold", *_MATRIX)),
     "counts": (_counts, ("rule", "at_least", "missing", "truth_inside", *_MATRIX)),
     "sets": (_sets, ("level", "missing", *_MATRIX)),
-    "complementary": (_complementary, ("label", "id", "classes", "missing", "truth_inside", "header")),
-    "taxonomy": (_taxonomy, ("label", "id", "taxonomy", "missing", "truth_inside", "header")),
+    "complementary": (_complementary, ("label", "id", "classes", "missing", "truth_inside", *_TEXT)),
+    "taxonomy": (_taxonomy, ("label", "id", "taxonomy", "missing", "truth_inside", *_TEXT)),
     "mat": (_mat, ("truth_inside",)),
 }
 """For every format its reader and the options it takes."""
@@ -210,12 +212,12 @@ def _origin(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _errors_name(path: Path, header: bool = True) -> Iterator[None]:
+def _errors_name(path: Path, form: TextForm | None = None) -> Iterator[None]:
     """Say the file, and its line where it can be told, in front of what is wrong with a value."""
     try:
         yield
     except CellError as error:
-        line = line_of(path, error.line, header)
+        line = line_of(path, error.line, form)
         raise DataError(f"{path}{f', line {line}' if line else ''}, {error}") from None
     except CandidateError as error:
         raise DataError(f"{path}: {error}") from None
