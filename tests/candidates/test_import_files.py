@@ -47,7 +47,8 @@ def file(tmp_path):
 
 
 def read(path, format, **options):
-    return import_file(path, format, ImportOptions(**options))
+    """Files of two rows have nothing ambiguous; that they are asked about is tested in test_questions.py."""
+    return import_file(path, format, ImportOptions(**{"accept": ("singletons",), **options}))
 
 
 # ---- every format -----------------------------------------------------------------------------

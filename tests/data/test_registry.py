@@ -138,7 +138,6 @@ def test_real_data_sets_are_right(name):
     if found.state == "missing":
         pytest.skip(found.text)
     assert found.problems == ()
-    assert name != "cifar10" or found.seconds < 2
 
 
 @pytest.mark.skipif(not os.environ.get("ONEOF_DATA"), reason="set ONEOF_DATA to a folder with the data sets")

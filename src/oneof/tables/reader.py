@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates.questions import scores_of
 from oneof.tables.errors import DataError, reading
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm, long_cells, opened
@@ -175,6 +176,8 @@ def json_lines(path: Path, form: TextForm | None = None) -> Iterator[tuple[int, 
                 continue
             try:
                 record = json.loads(line)
+                if isinstance(record, list) and scores_of(record) is not None:
+                    record = {"scores": record}  # what pipelines of models print
                 if not isinstance(record, dict):
                     raise ValueError("not {...}")
             except (ValueError, RecursionError) as error:

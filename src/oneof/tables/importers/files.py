@@ -11,8 +11,9 @@ from typing import Any
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import label_cells, short
+from oneof.candidates.cells import short
 from oneof.candidates.describe import describe
+from oneof.candidates.questions import QuestionError, read_labels
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
@@ -33,7 +34,7 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
         raise DataError(f"there is no file {path}.")
     read, taken = FORMATS[format]
     for field in fields(ImportOptions):
-        if getattr(options, field.name) != field.default and field.name not in (*taken, "truth"):
+        if getattr(options, field.name) != field.default and field.name not in (*taken, "truth", "accept"):
             raise DataError(
                 f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
             )
@@ -54,7 +55,7 @@ def _crowd(path: Path, options: ImportOptions) -> Annotations:
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
-        label_cells(columns[label], label),
+        read_labels(columns[label], label, options.accept),
         ids=names_of((options.ids,), "ids") if options.ids is not None else None,
         n_rows=options.n_rows,
         settings=_settings(path, options, [] if worker else [silent]),
@@ -72,7 +73,7 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
     chosen = options.annotators or tuple(columns)
     for title in chosen:
         column(columns, title, (), path)
-    cells = {title: label_cells(columns[title], title) for title in chosen}
+    cells = {title: read_labels(columns[title], title, options.accept) for title in chosen}
     # said in the description: a column of remarks among them is seen at once
     notes = [f"annotators are the columns {short(chosen)}"]
     return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, notes))
@@ -110,8 +111,7 @@ def _one_per_row(
     columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
     name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
-    in_cells = path.suffix.lower() in (".csv", ".tsv", ".parquet")  # JSON has lists of its own
-    labels = label_cells(columns[label], label) if in_cells else list(columns[label])
+    labels = read_labels(columns[label], label, options.accept)
     more = {"column": label} if make is arrays.from_records else {}
     ids = None if name is None else list(columns[name])
     return make(labels, ids=ids, settings=_settings(path, options, promised=promised), **more)
@@ -184,6 +184,7 @@ def _settings(
         missing=options.missing,
         skip_empty=options.skip_empty,
         truth_may_be_outside=not inside,
+        accept=options.accept,
         provenance={**_origin(path), "notes": notes or []},
     )
 
@@ -219,5 +220,7 @@ def _errors_name(path: Path, form: TextForm | None = None) -> Iterator[None]:
     except CellError as error:
         line = line_of(path, error.line, form)
         raise DataError(f"{path}{f', line {line}' if line else ''}, {error}") from None
+    except QuestionError as error:  # it names the file or the column itself
+        raise DataError(str(error) if path.name in str(error) else f"{path}, {error}") from None
     except CandidateError as error:
         raise DataError(f"{path}: {error}") from None
