@@ -313,14 +313,14 @@ def test_predict_of_matrices_and_models_without_names(oneof_program, tmp_path):
         (["t.csv", "--candidates", "labels", "--features", "a", "--epochs", "0"], ["epochs is 0"]),
         (["t.csv", "--candidates", "labels", "--features", "a", "--device", "abacus"], ["'abacus'"]),
         (["t.csv", "--candidates", "labels", "--features", "a", "--method", "oracle"], ["true label"]),
-        (["empty.csv", "--candidates", "labels"], ["row 1 has no candidate", '"labels" of empty.csv']),
+        (["empty.csv", "--candidates", "labels"], ["empty in every row", '"labels" of empty.csv']),
         (["t.csv", "--candidates", "labels", "--features", "a", "--out", "t.csv"], ["t.csv"]),
     ],
 )
 def test_errors_are_one_message(oneof_program, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "t.csv")
-    (tmp_path / "empty.csv").write_text("x,labels\n1,a\n2,\n")
+    (tmp_path / "empty.csv").write_text("x,labels\n1,\n2,\n")
     code, _, err = oneof_program("fit", *arguments)
     assert code == 1
     assert err.startswith("oneof: ")

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from oneof import CandidateError
 from oneof.candidates.cells import cell_labels
 from oneof.tables.errors import DataError
-from oneof.tables.reader import LONGEST_CELL, read_table
+from oneof.tables.reader import read_table
+from oneof.tables.text import LONGEST_CELL, TextForm
 from oneof.tables.writers import writing
 
 HEADER = "length,width,labels"
@@ -141,7 +142,7 @@ def test_npy_and_some_of_the_rows(tmp_path):
     for content in (None, b"", b"not an array", b"\x93NUMPY\x01\x00"):
         if content is not None:
             (tmp_path / "b.npy").write_bytes(content)
-        with pytest.raises(DataError, match=r"b.npy is not a readable npy file"):
+        with pytest.raises(DataError, match=r"b.npy: not a readable npy file"):
             read_table(tmp_path / "b.npy")
 
 
@@ -238,8 +239,9 @@ def test_lists_that_cannot_be_read_are_named(table, cell):
         (b"a, b ,b\n1,2,3\n", 'two columns are called "b"'),
         (b"a,b\n1,2\n3\n", r"row 1 of .*answers.csv \(line 3\) has 1 cells, the header has 2"),
         (b'a,b\n"1\n1",2\n3,4,5\n', r"row 1 .* \(line 4\) has 3 cells"),
-        (b"a,b\n1,caf\xe9\n", r"line 2, column 2: b.*not UTF-8"),
-        ("a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
+        ("a,b\nM\u00fcller,".encode() + b"caf\xe9\n", r"line 2, column 2: b.*not UTF-8.*--encoding"),
+        (b"a,b\n1,\0\0\n", "not a text file: it holds zero bytes"),
+        (b"\xff\xfea\0,\0b\0", "no rows"),
         (b"a,b\n1," + b"x" * (LONGEST_CELL + 1) + b"\n", r"line 2: .*field larger than"),
     ],
 )
@@ -251,7 +253,7 @@ def test_broken_csv(table, content, message):
 @pytest.mark.parametrize("name", ["a.parquet", "a.npz"])
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PK\x03\x04 not really", b"\x80\x04}."])
 def test_broken_binary_files(table, name, content):
-    with pytest.raises(DataError, match=f"{name} is not a readable"):
+    with pytest.raises(DataError, match=f"{name}: not a readable"):
         table(content, name)
 
 
@@ -289,8 +291,6 @@ def test_wrong_names(table, tmp_path):
         found.candidates("label")
     with pytest.raises(DataError, match='no column "id"'):
         found.features(without=["id"])
-    with pytest.raises(DataError, match="separated by commas"):
-        table("length;labels\n1;cat\n").candidates("labels")
     with pytest.raises(DataError, match="no feature column left"):
         found.features(without=["length", "width", "labels"])
 
@@ -341,7 +341,66 @@ def test_written_tables_are_whole_or_not_there(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["out.csv"]
 
 
-def test_another_separator_is_named(tmp_path):
-    (tmp_path / "x.csv").write_text("id;a;b\n1;2;3\n")
-    with pytest.raises(DataError, match="separated by commas"):
-        read_table(tmp_path / "x.csv")
+# ---- separators and encodings -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"], ids=["comma", "semicolon", "tab", "bar"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_the_separator_is_found(table, separator, name):
+    text = csv_of(["[cat]", "dog", "bird"], separator)
+    found = table(text, name)
+    assert list(found.columns) == ["length", "width", "labels"]
+    assert found.columns["labels"] == ["[cat]", "dog", "bird"]
+    assert found.form.sep == separator
+    note = found.form.note(found.path)
+    assert bool(note) == (separator != ("," if name == "a.csv" else "\t"))
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("labels\ncat|dog\ncat\n", ["labels"]),  # one column: bars are between labels
+        ("labels\ncat|dog\ndog|cat\n", ["labels"]),
+        ("id,labels\n1,cat;dog\n2,dog;cat\n", ["id", "labels"]),
+        ("id;labels\n1;cat,dog\n2;dog\n", ["id", "labels"]),
+        ('id;note\n1;"a;b\nc"\n2;d\n', ["id", "note"]),
+        ("x;y\n1,5;2,5\n2,5;3,5\n", ["x", "y"]),
+    ],
+)
+def test_separators_inside_cells_are_left_alone(table, text, columns):
+    assert list(table(text).columns) == columns
+
+
+def test_a_separator_can_be_insisted_on(tmp_path):
+    (tmp_path / "a.csv").write_text("a;b,c;d\n1;2,3;4\n")
+    assert list(read_table(tmp_path / "a.csv").columns) == ["a;b", "c;d"]
+    assert list(read_table(tmp_path / "a.csv", TextForm(sep=";")).columns) == ["a", "b,c", "d"]
+    (tmp_path / "b.csv").write_text("a\tb,c\n1\t2,3\n")
+    assert list(read_table(tmp_path / "b.csv", TextForm(sep="tab")).columns) == ["a", "b,c"]
+    with pytest.raises(DataError, match="';;' is no single character"):
+        read_table(tmp_path / "a.csv", TextForm(sep=";;"))
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "latin-1"]
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
+def test_the_encoding_is_found(table, encoding, name):
+    cells = ["M\u00f6we", "Pira\u00f1a", "d\u00e9j\u00e0 vu"] + ["\x81"] * (encoding == "latin-1")
+    records = [{"id": str(k), "label": cell} for k, cell in enumerate(cells)]
+    text = "id,label\n" + "".join(f"{r['id']},{r['label']}\n" for r in records)
+    if name != "a.csv":
+        lines = [json.dumps(r, ensure_ascii=False) for r in records]
+        text = "\n".join(lines) if name == "a.jsonl" else f"[{','.join(lines)}]"
+    assert table(text.encode(encoding), name).columns["label"] == cells
+
+
+def test_an_encoding_can_be_insisted_on(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("id,label\n1,\u017babka\n".encode("cp1250"))
+    assert read_table(path).columns["label"] != ["\u017babka"]
+    assert read_table(path, TextForm(encoding="cp1250")).columns["label"] == ["\u017babka"]
+    with pytest.raises(DataError, match="not ascii text; save it as UTF-8, or say its encoding"):
+        read_table(path, TextForm(encoding="ascii"))
+    with pytest.raises(DataError, match="unknown encoding"):
+        read_table(path, TextForm(encoding="klingon"))

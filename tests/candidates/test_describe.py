@@ -125,7 +125,7 @@ def test_generate_command(tmp_path, monkeypatch, capsys, options):
         ({"rule": "class"}, "either --matrix or --similarity"),
         ({"rule": "uniform", "rate": 0.1}, "no meaning"),
         ({"rule": "flips", "rate": 0.1, "matrix": "x.csv"}, "belong to --rule class"),
-        ({"rule": "class", "matrix": "none.csv"}, "there is no file none.csv"),
+        ({"rule": "class", "matrix": "none.csv"}, "no file none.csv"),
     ],
 )
 def test_generate_command_refuses(tmp_path, monkeypatch, options, words):

@@ -308,7 +308,7 @@ def test_files_that_are_not_ours(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         load_annotations(tmp_path / "none.npz")
     pd.DataFrame({"candidates": ["a"]}).to_csv(tmp_path / "x.npz")
-    with pytest.raises(DataError, match="not a file of candidates"):
+    with pytest.raises(DataError, match="not a readable"):
         load_annotations(tmp_path / "x.npz")
     (tmp_path / "y.parquet").write_bytes(b"PAR1 nonsense")
     with pytest.raises(DataError, match="not a readable Parquet file"):

@@ -118,7 +118,7 @@ def test_candidates_in_a_file(tmp_path):
         candidates_of("digits")
     for content in (b"", b"nonsense", (tmp_path / "a.npz").read_bytes()[:200]):
         (tmp_path / "b.npz").write_bytes(content)
-        with pytest.raises(DataError, match="not a file of candidates"):
+        with pytest.raises(DataError, match="not a readable"):
             load_candidates(tmp_path / "b.npz")
     with pytest.raises(DataError, match=r"must end in \.npz"):
         save_candidates(candidates, tmp_path / "a.pkl")

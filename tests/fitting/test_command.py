@@ -44,7 +44,10 @@ def write_table(path, sets=True):
         writer.writerow(["name", "a", "b", "kind", "note", *(["labels"] if sets else [])])
         for i in range(N):
             b = "" if rng.random() < 0.2 else X[i, 1]
-            row = [f"r{i}", X[i, 0], b, "xyz"[Y[i]], f"note number {i}"]
+            kind = "xyz"[
+                Y[i] if i % 10 else 0
+            ]  # always the class would be an old label, which is asked about
+            row = [f"r{i}", X[i, 0], b, kind, f"note number {i}"]
             writer.writerow([*row, *(["|".join(NAMES[MASK[i]])] if sets else [])])
 
 
@@ -222,3 +225,48 @@ def test_a_link_in_the_folder_of_a_model_is_not_followed(fit, tmp_path):
     assert code == 1
     assert "run is a link to" in err
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_rows_without_candidates_are_predicted(fit, tmp_path):
+    """A table of which only a part is annotated: nothing is refused, labels.csv has every row."""
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["name", "a", "b", "labels"])
+        for i in range(N):
+            writer.writerow([f"r{i}", X[i, 0], X[i, 1], "" if i % 4 == 0 else "|".join(NAMES[MASK[i]])])
+    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", *QUICK, "--method", "proden")
+    assert code == 0, err
+    assert "60 of 240 rows have no candidates" in out
+    assert "cells separated by ;" in out
+    made = labels(tmp_path / "model")
+    assert len(made) == N
+    assert [row["id"] for row in made[:3]] == ["r1", "r2", "r3"]
+    unseen = made[180:]
+    assert [row["id"] for row in unseen] == [f"r{i}" for i in range(0, N, 4)]
+    assert all(row["candidates"] == "" for row in unseen)
+    right = [row["label"] == NAMES[Y[int(row["id"][1:])]] for row in unseen]
+    assert np.mean(right) > 0.7
+    assert (tmp_path / "model" / "report.html").exists()
+
+
+def test_an_old_label_among_the_features_stops_the_fit(fit, tmp_path):
+    lines = [f"{X[i, 0]},{'xyz'[Y[i]]},{'|'.join(NAMES[MASK[i]])}" for i in range(N)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,code,labels", *lines]))
+    arguments = ["t.csv", "--candidates", "labels", *QUICK, "--method", "proden", "--no-report"]
+    code, _, err = fit(*arguments)
+    assert code == 1
+    assert 'column "code" tells the label' in err
+    assert "--ignore code" in err
+    assert "--accept leak" in err
+    assert fit(*arguments, "--ignore", "code")[0] == 0
+    assert fit(*arguments, "--accept", "leak")[0] == 0
+
+
+def test_plain_labels_stop_the_fit_until_they_are_meant(fit, tmp_path):
+    lines = [f"{X[i, 0]},{X[i, 1]},{NAMES[Y[i]]}" for i in range(N)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,labels", *lines]))
+    arguments = ["t.csv", "--candidates", "labels", *QUICK, "--method", "proden", "--no-report"]
+    code, _, err = fit(*arguments)
+    assert code == 1
+    assert "every one of the 240 rows has a single candidate" in err
+    assert fit(*arguments, "--accept", "singletons")[0] == 0

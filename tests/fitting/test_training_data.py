@@ -60,8 +60,15 @@ def test_a_file_matched_by_ids_in_another_order(here, column):
 def test_ids_that_do_not_match_are_named(here):
     write_features(here / "t.csv", ("p", "q", "r", "x"))
     write_sets(here / "c.npz")
-    with pytest.raises(DataError, match=r"1 of 4 ids of column \"name\" of .*t.csv are not in c.npz: 'x'"):
+    with pytest.raises(
+        DataError, match=r"1 of 4 ids of c.npz are not in .*: 's'(?s:.)*--accept unknown-tasks"
+    ):
         from_table(here / "t.csv", "c.npz", "name")
+    data = from_table(here / "t.csv", "c.npz", "name", accept=["unknown-tasks"])
+    assert data.ids == ("p", "q", "r")
+    assert data.rest_ids == ("x",)
+    assert data.candidates.sets() == SETS[:3]
+    assert any("1 candidate sets are about rows that" in note for note in data.notes)
     write_features(here / "t.csv", ("p", "q", "r"))
     with pytest.raises(DataError, match=r"1 of 4 ids of c.npz are not in .*: 's'"):
         from_table(here / "t.csv", "c.npz", "name")
@@ -86,7 +93,9 @@ def test_embeddings_are_matched_by_order_or_by_row_number(here):
     write_sets(here / "c.npz", ids=("7", "0", "1", "3"))
     data = from_table(here / "x.npy", "c.npz")
     assert len(data) == 4
-    assert any("4 rows of" in note and "left out" in note for note in data.notes)
+    assert any("4 of 8 rows have no candidates" in note for note in data.notes)
+    np.testing.assert_array_equal(data.rest_inputs(data.inputs(np.arange(4))[1]), x[[2, 0, 1, 2]])
+    assert data.rest_ids == ("2", "4", "5", "6")
     write_sets(here / "c.npz", ids=("8", "0", "1", "3"))
     with pytest.raises(DataError, match=r"8 rows, c.npz has 4 candidate sets, such as '8'.*\n.*--id COLUMN"):
         from_table(here / "x.npy", "c.npz")
@@ -141,3 +150,14 @@ def test_images_in_an_array(here):
     np.savez(here / "y.npz", x=x, y=x, sets=np.array(["cat|dog", "bird"] * 2))
     with pytest.raises(DataError, match="2 arrays of images"):
         from_table(here / "y.npz", "sets").with_pixels()
+
+
+def test_a_table_of_which_a_part_is_annotated_finds_its_ids(here):
+    write_features(here / "t.csv", ("z", "p", "q", "r", "s"))
+    write_sets(here / "c.npz")
+    data = from_table(here / "t.csv", "c.npz")
+    assert data.ids == IDS
+    assert data.candidates.sets() == SETS
+    assert data.rest_ids == ("z",)
+    assert len(data.rest) == 1
+    assert data.taken == ["name"]

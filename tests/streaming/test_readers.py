@@ -73,7 +73,7 @@ def test_other_files_are_read_as_always(kind, rows, tmp_path):
         ("t.csv", "a,b\n", "no rows"),
         ("t.csv", "a,a\n1,2\n", 'two columns are called "a"'),
         ("t.csv", "a,b\n1,2\n\n3\n", r"row 1 of .* \(line 4\) has 1 cells"),
-        ("t.csv", "a\n\xff", "not UTF-8"),
+        ("t.csv", "a\n\xc3\xa4\xff", "not UTF-8"),
         ("t.parquet", "no parquet", "not a readable Parquet file"),
         ("t.xls", "", "ends in '.xls'"),
         ("none.csv", None, "no file"),

@@ -20,6 +20,9 @@ import numpy as np
 SEPARATOR = "|"
 """Stands between the labels of a cell: cat|dog."""
 
+NO_VALUE = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "?", "-", "--"})
+"""Texts that stand for a missing number in a column of numbers; among labels they are asked about."""
+
 COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 
 Place = Callable[[int], str]
@@ -48,8 +51,8 @@ def in_column(name: str) -> Place:
 def is_missing(value: Any) -> bool:
     """Whether a value says nothing: None, NaN of any kind, pandas' NA and NaT, blank text, an empty list.
 
-    Texts such as "nan", "NA" or "None" are texts: a class may have that name. Only in a column of numbers
-    they stand for a missing one (`oneof.tables.columns`).
+    Texts such as "nan", "NA" or "None" (`NO_VALUE`) are texts: a class may have that name. Only in a column
+    of numbers they stand for a missing one (`oneof.tables.columns`).
     """
     if value is None or isinstance(value, str):
         return value is None or not value.strip()
@@ -176,27 +179,6 @@ def _python_list(text: str) -> list[str] | None:
     return [str(value) for value in values] if listed else None
 
 
-def label_cells(values: Iterable[Any], name: str) -> list[Any]:
-    """Cells with text such as cat|dog as tuples of labels; one label alone, none as None.
-
-    Each distinct text is read once. A cell that cannot be read is a `CellError`.
-    """
-    known: dict[str, Any] = {}
-    made = []
-    for i, cell in enumerate(values):
-        if not isinstance(cell, str):
-            made.append(cell)
-            continue
-        if cell not in known:
-            try:
-                labels = cell_labels(cell)
-            except ValueError as error:
-                raise CellError(i, in_column(name)(i), str(error)) from None
-            known[cell] = tuple(labels) if len(labels) > 1 else labels[0] if labels else None
-        made.append(known[cell])
-    return made
-
-
 # ---- columns of values ------------------------------------------------------------------------
 
 
@@ -279,20 +261,23 @@ def named_columns(
 
 
 def rows_of_tasks(
-    codes: Codes, place: Place, ids: Sequence[Any] | None, n_rows: int | None
+    codes: Codes, place: Place, ids: Sequence[Any] | None, n_rows: int | None, drop_unknown: bool = False
 ) -> tuple[np.ndarray, list[Any]]:
     """The row of every task value, and the ids of all rows.
 
     `n_rows`: tasks are the numbers of rows. `ids`: they are among these, in this order. Else the rows are
     the tasks that occur: whole numbers sorted, other names in the order of their first appearance.
+    `drop_unknown`: a task that is none of the rows gets -1; else it is an error.
     """
     values = codes.values
+    advice = "\n  To leave such answers out: --accept unknown-tasks."
     if n_rows is not None:
-        for value, line in zip(values, codes.first):
-            if not is_whole(value) or not 0 <= int(value) < n_rows:
-                bound = f"with {n_rows} rows a task is a whole number from 0 to {n_rows - 1}"
-                raise CellError(line, place(line), f"task {value!r} is no row; {bound}.")
-        return np.array([int(value) for value in values], dtype=np.int64), list(range(n_rows))
+        rows = [int(v) if is_whole(v) and 0 <= int(v) < n_rows else -1 for v in values]
+        if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
+            value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
+            bound = f"with {n_rows} rows a task is a whole number from 0 to {n_rows - 1}"
+            raise CellError(line, place(line), f"task {value!r} is no row; {bound}.{advice}")
+        return np.array(rows, dtype=np.int64), list(range(n_rows))
     if ids is not None:
         names = [tidy(name) for name in ids]
     elif all(is_whole(value) for value in values):
@@ -304,7 +289,8 @@ def rows_of_tasks(
     if len(position) < len(names):
         twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
         raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
-    for value, line in zip(values, codes.first):
-        if str(value) not in position:
-            raise CellError(line, place(line), unknown(value, names, "id of a row"))
-    return np.array([position[str(value)] for value in values], dtype=np.int64), names
+    rows = [position.get(str(value), -1) for value in values]
+    if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
+        value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
+        raise CellError(line, place(line), unknown(value, names, "id of a row") + advice)
+    return np.array(rows, dtype=np.int64), names

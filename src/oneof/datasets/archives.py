@@ -6,24 +6,20 @@ points outside, a link or a device stops the whole: nothing of the archive stays
 
 from __future__ import annotations
 
-import lzma
 import os
 import shutil
 import stat
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
 
 LIMIT = 8 << 30
 """Most bytes an archive may unpack to; the largest official one needs a tenth of it."""
-
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, NotImplementedError)
 
 
 class _Member(NamedTuple):
@@ -57,14 +53,12 @@ def unpack(archive: Path | str, folder: Path | str, top: str | None = None, limi
     folder.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
     try:
-        written = _write_members(archive, beside, limit)
+        with reading(archive, "archive", "fetch it again"):
+            written = _write_members(archive, beside, limit)
         wanted = [name for name in written if top is None or name.parts[0] == top]
         if not wanted:
             raise DataError(f"{archive}: nothing to unpack{f' below {top}/' if top else ''}; fetch it again.")
         _move(wanted, beside, folder)
-    except _DAMAGED as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{archive}: the archive is damaged ({reason}); fetch it again.") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return [folder / name for name in wanted]

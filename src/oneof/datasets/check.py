@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from oneof.datasets.formats import unzipped
 from oneof.datasets.registry import DataSet, KnownSet, data_folder, entry, load, where_to_put
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
+from oneof.tables.unpacking import unzipped
 
 
 def checksum(path: Path, kind: str) -> str:
@@ -30,9 +29,10 @@ def checksum_problem(path: Path, expected: str | None) -> str | None:
         return None
     kind, _, value = expected.partition(":")
     try:
-        found = checksum(path, kind)
-    except (OSError, EOFError, zlib.error) as error:
-        return f"{path}: not readable ({error}); fetch it again."
+        with reading(path, "file", "fetch it again"):
+            found = checksum(path, kind)
+    except DataError as error:
+        return str(error)
     if found == value:
         return None
     return f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."

@@ -6,34 +6,23 @@ wrong with a file ends in a `DataError` of one line that names the file.
 
 from __future__ import annotations
 
-import gzip
 import math
 import pickle
 import re
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
 from oneof.tables.images import read_images
+from oneof.tables.unpacking import unzipped
 
 _BLOCK = 1 << 20
 
 
 # ---- idx: MNIST, Fashion-MNIST, Kuzushiji-MNIST -----------------------------------------------
-
-
-@contextmanager
-def unzipped(path: Path) -> Iterator[IO[bytes]]:
-    """The content of a file, through gzip where it is packed."""
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        yield gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[misc]
 
 
 def read_idx(path: Path | str) -> np.ndarray:
@@ -42,26 +31,21 @@ def read_idx(path: Path | str) -> np.ndarray:
     The file must hold exactly what its header announces: a cut or padded file is an error.
     """
     path = _there(path)
-    try:
-        with unzipped(path) as stream:
-            head = stream.read(4)
-            if len(head) < 4 or head[:3] != b"\0\0\x08" or not 1 <= head[3] <= 4:
-                raise DataError(
-                    f"{path}: not an idx file of unsigned bytes (it begins with {head.hex() or 'nothing'})."
-                )
-            dims = stream.read(4 * head[3])
-            if len(dims) < 4 * head[3]:
-                raise DataError(f"{path}: the idx header is cut off; fetch it again.")
-            shape = tuple(int(v) for v in np.frombuffer(dims, dtype=">u4"))
-            expected = math.prod(shape)
-            content = bytearray()
-            # block by block, so that a header that lies about the size cannot ask for all memory
-            while block := stream.read(min(_BLOCK, expected + 1 - len(content))):
-                content += block
-    except EOFError:
-        raise DataError(f"{path}: the gzip file is cut off; fetch it again.") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: the gzip file is damaged ({error}); fetch it again.") from None
+    with unzipped(path) as stream:
+        head = stream.read(4)
+        if len(head) < 4 or head[:3] != b"\0\0\x08" or not 1 <= head[3] <= 4:
+            raise DataError(
+                f"{path}: not an idx file of unsigned bytes (it begins with {head.hex() or 'nothing'})."
+            )
+        dims = stream.read(4 * head[3])
+        if len(dims) < 4 * head[3]:
+            raise DataError(f"{path}: the idx header is cut off; fetch it again.")
+        shape = tuple(int(v) for v in np.frombuffer(dims, dtype=">u4"))
+        expected = math.prod(shape)
+        content = bytearray()
+        # block by block, so that a header that lies about the size cannot ask for all memory
+        while block := stream.read(min(_BLOCK, expected + 1 - len(content))):
+            content += block
     if len(content) != expected:
         found = f"only {len(content)}" if len(content) < expected else "more"
         raise DataError(
@@ -138,16 +122,13 @@ def read_safe_pickle(path: Path | str) -> dict[str, Any]:
     A pickle can run any code when it is read; what asks for more than arrays is refused.
     """
     path = _there(path)
-    try:
-        with path.open("rb") as stream:
+    with reading(path, "CIFAR pickle", "fetch it again"), path.open("rb") as stream:
+        try:
             content = _PlainUnpickler(stream, encoding="bytes").load()
-    except _Refused as error:
-        raise DataError(
-            f"{path}: refused, the pickle asks for {error}; only plain arrays are read."
-        ) from None
-    except Exception as error:  # a damaged or hostile pickle can fail in any way
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: not a readable CIFAR pickle ({reason}); fetch it again.") from None
+        except _Refused as error:
+            raise DataError(
+                f"{path}: refused, the pickle asks for {error}; only plain arrays are read."
+            ) from None
     if not isinstance(content, dict):
         raise DataError(
             f"{path}: the pickle holds a {type(content).__name__}, not the dictionary of a CIFAR batch."

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,8 @@ import numpy as np
 from oneof.candidates import CandidateError, Candidates
 from oneof.datasets.registry import data_folder, load
 from oneof.tables.candidate_files import load_candidates
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
+from oneof.tables.unpacking import stored_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ def ready_made_q(name: str, n: int, n_classes: int, folder: Path | str | None = 
     """The stored q of a data set, if there is one with the right shape."""
     inside = _folder(folder)
     for path in sorted(inside.glob(f"{name}_*_q.npy")):
-        q = _array(path)
+        q = stored_arrays(path)["x"]
         if q.shape != (n, n_classes):
             raise DataError(f"{path}: q has shape {q.shape}, {name} needs {(n, n_classes)}; remove the file.")
         return Beliefs(q, _facts(inside, path.name.removesuffix("_q.npy")), path.name)
@@ -55,13 +55,11 @@ def ready_made_sets(
     """The stored candidate matrix for this rate and seed, if there is one, compared with its checksum."""
     inside = _folder(folder)
     for path in sorted(inside.glob(f"{name}_*_r{rate:g}.npz")):
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                if f"seed{seed}" not in stored.files:
-                    continue
-                mask = np.unpackbits(stored[f"seed{seed}"], axis=1, count=len(classes))
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path}: not readable ({error}); fetch it again.") from None
+        stored = stored_arrays(path, only=(f"seed{seed}",))
+        if not stored:
+            continue
+        with reading(path, "file of candidate sets", "fetch it again"):
+            mask = np.unpackbits(stored[f"seed{seed}"], axis=1, count=len(classes))
         facts = _facts(inside, path.stem)
         digest = hashlib.sha256(mask.tobytes()).hexdigest()
         stated = [d.get("sha256") for d in facts.get("draws", []) if d.get("seed") == seed]
@@ -100,19 +98,10 @@ def _folder(folder: Path | str | None) -> Path:
     return (Path(folder) if folder is not None else data_folder()) / "candidates"
 
 
-def _array(path: Path) -> np.ndarray:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: not a readable .npy file ({error}); fetch it again.") from None
-
-
 def _facts(inside: Path, stem: str) -> dict[str, Any]:
     """The JSON file beside a matrix: of the same name, or the first one of the same generator."""
     for path in [inside / f"{stem}.json", *sorted(inside.glob(f"{stem}*.json"))]:
         if path.is_file():
-            try:
+            with reading(path, "JSON file", "fetch it again"):
                 return json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise DataError(f"{path}: not a JSON file ({error}).") from None
     return {}

@@ -14,8 +14,6 @@ Class names, provenance and the hash of the sets lie in the metadata of the file
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,10 @@ import numpy as np
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.compact import CompactSets, row_blocks
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
 from oneof.tables.files import replacing, write_with
 from oneof.tables.reader import needs_polars
+from oneof.tables.unpacking import refuse_bomb, stored_arrays
 
 _KIND = "oneof candidates"
 _KEY = "oneof"
@@ -76,16 +75,11 @@ def load_annotations(path: Path | str) -> Annotations:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
-    try:
-        made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
-    except DataError:
-        raise
-    except CandidateError as error:
-        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: not a file of candidates ({error}); write it with save_candidates."
-        ) from None
+    with reading(path, "file of candidates", "write it with save_candidates"):
+        try:
+            made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
+        except CandidateError as error:
+            raise DataError(f"{path}: {' '.join(str(error).split())}") from None
     if made.candidates.hash != facts.get("hash"):
         raise DataError(
             f"{path}: the sets have hash {made.candidates.hash}, the file says {facts.get('hash')}; "
@@ -124,11 +118,12 @@ def _write_npz(annotations: Annotations, facts: str, path: Path) -> None:
 
 
 def _read_npz(path: Path) -> tuple[Annotations, dict[str, Any]]:
-    with np.load(path, allow_pickle=False) as file:
-        stored = {name: file[name] for name in file.files}
+    stored = stored_arrays(path)
     facts = json.loads(str(stored["facts"]))
     if "mask" in stored:  # files of earlier versions hold the bits of a dense mask
         bits, c = stored["mask"], len(facts["classes"])
+        if bits.shape[1] != -(-c // 8):
+            raise ValueError(f"a mask of {bits.shape} bytes for {c} classes")
         blocks = (np.unpackbits(bits[rows], axis=1, count=c) for rows in row_blocks(len(bits), c))
         sets = CompactSets.of_masks(blocks, c)
     else:
@@ -186,14 +181,10 @@ def _write_parquet(annotations: Annotations, facts: str, path: Path) -> None:
 
 def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
     polars = needs_polars()
-    try:
+    with reading(path, "Parquet file"):
+        refuse_bomb(path, 8 * polars.scan_parquet(path).select(polars.len()).collect().item())
         metadata, frame = polars.read_parquet_metadata(path), polars.read_parquet(path)
-    except Exception as error:  # a broken file raises whatever the parser trips over
-        raise DataError(f"{path} is not a readable Parquet file: {error}") from error
-    try:
-        return _from_frame(frame, metadata, path)
-    except polars.exceptions.PolarsError as error:
-        raise DataError(f"{path}: not a file of candidates ({error}).") from None
+    return _from_frame(frame, metadata, path)
 
 
 def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annotations, dict[str, Any]]:

@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates.cells import cell_text, is_missing
+from oneof.candidates.cells import NO_VALUE, cell_text, is_missing
 from oneof.tables.errors import DataError
 
-# in a column of numbers these texts stand for a missing one; in a column of texts only the empty cell does
-NO_NUMBER = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 MOSTLY_NUMBERS = 0.9
 DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([ T].*)?")
@@ -94,7 +92,7 @@ def odd_cell(values: list[Any]) -> tuple[int, float]:
 
 
 def _absent_number(value: Any) -> bool:
-    return value.strip().lower() in NO_NUMBER if isinstance(value, str) else is_missing(value)
+    return value.strip().lower() in NO_VALUE if isinstance(value, str) else is_missing(value)
 
 
 def _number(value: Any) -> float | None:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
+"""What is opened, by content: nothing that runs another program."""
+MOST_PIXELS = 1 << 25
+"""Larger images are refused before they are decoded: 20 KB can claim a gigabyte."""
+LARGE_PIXELS = 1 << 22
+"""Images with more pixels are decoded one at a time, so that four threads do not take four times as much."""
+
+_one_at_a_time = Lock()
 
 
 def read_images(
@@ -135,17 +146,20 @@ def names_inside(folder: Path, files: tuple[Path, ...]) -> tuple[str, ...]:
 
 
 def _decode(pillow: Any, path: Path, mode: str, size: tuple[int, int] | None) -> np.ndarray:
-    try:
-        with pillow.open(path) as image:
+    # formats are listed: by its content alone pillow would hand a file called .png to Ghostscript
+    with reading(path, "image"), pillow.open(path, formats=FORMATS) as image:
+        if math.prod(image.size) > MOST_PIXELS and size is not None:
+            image.draft(mode, (size[1], size[0]))  # JPEG can be decoded at an eighth of its size
+        if math.prod(image.size) > MOST_PIXELS:
+            width, height = image.size
+            raise DataError(
+                f"{path}: {width} x {height} pixels, more than {MOST_PIXELS:,}; make it smaller first."
+            )
+        with _one_at_a_time if math.prod(image.size) > LARGE_PIXELS else nullcontext():
             converted = image.convert(mode)
             if size is not None and converted.size != (size[1], size[0]):
                 converted = converted.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
             return np.asarray(converted)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
-    except Exception as error:  # pillow's decoders raise many kinds of error on damaged files
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: not a readable image ({reason}).") from None
 
 
 def _pillow() -> Any:

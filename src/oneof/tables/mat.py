@@ -7,13 +7,15 @@ across. They are sparse or dense, double or uint8, depending on who saved the fi
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
-from oneof.tables.errors import DataError
+from oneof.tables.errors import DataError, reading
+from oneof.tables.unpacking import refuse_bomb
 
 
 class MatTable(NamedTuple):
@@ -77,19 +79,21 @@ def read_mat(path: Path | str, *, need_truth: bool = True, truth_may_be_outside:
 
 def _variables(path: Path) -> dict[str, Any]:
     """The three variables that are there, sparse ones made dense."""
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
-    try:
-        found = loadmat(path, variable_names=["data", "partial_target", "target"])
-    except NotImplementedError:
-        raise DataError(
-            f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
-        ) from None
-    except Exception as error:  # damaged files raise whatever the parser trips over
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: not a readable MATLAB file ({reason}); fetch it again.") from None
+    wanted = ("data", "partial_target", "target")
+    with reading(path, "MATLAB file", "fetch it again"):
+        try:
+            there = [(name, shape) for name, shape, _ in whosmat(path) if name in wanted]
+            # sparse matrices are made dense, so that the shape counts and not what is stored
+            refuse_bomb(path, sum(8 * math.prod(map(int, shape)) for _, shape in there))
+            found = loadmat(path, variable_names=wanted)
+        except NotImplementedError:
+            raise DataError(
+                f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
+            ) from None
     return {
         name: value.toarray() if hasattr(value, "toarray") else np.asarray(value)
         for name, value in found.items()

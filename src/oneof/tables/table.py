@@ -6,7 +6,7 @@ npz files keep the types they have.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.candidates.cells import CellError, cell_labels, in_column, is_missing, native, short
+from oneof.candidates.cells import COLLECTIONS, CellError, in_column, is_missing, native, ordered, short
+from oneof.candidates.questions import QuestionError, about_classes, about_sizes, ask, read_labels
 from oneof.tables.errors import DataError
+from oneof.tables.text import TextForm
 
 
 @dataclass
@@ -28,6 +30,8 @@ class Table:
     path: Path
     columns: dict[str, Any]
     classes: list[Any] | None = None
+    form: TextForm | None = None
+    """How the file is written, where it is a text file."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -39,26 +43,41 @@ class Table:
             name: values[rows] if isinstance(values, np.ndarray) else [values[i] for i in picked]
             for name, values in self.columns.items()
         }
-        return Table(self.path, columns, self.classes)
+        return Table(self.path, columns, self.classes, self.form)
 
     def column(self, name: str) -> Any:
         if name not in self.columns:
             raise DataError(f'there is no column "{name}" in {self.path}; it has {listed(self.columns)}.')
         return self.columns[name]
 
-    def candidates(self, name: str) -> Candidates:
-        """A column of candidate sets: lists, or text such as `cat|dog`; in an npz file a mask (n, c)."""
+    def candidates(self, name: str, accept: Collection[str] | None = None) -> Candidates:
+        """A column of candidate sets: lists, or text such as `cat|dog`; in an npz file a mask (n, c).
+
+        With `accept` labels that look like a mistake are asked about; see `oneof.candidates.questions`.
+        """
         values = self.column(name)
         source = f'column "{name}" of {self.path.name}, row'
         if isinstance(values, np.ndarray) and values.ndim >= 2:
             return Candidates.from_mask(values, self.classes, source=source)
-        sets = []
-        for i, cell in enumerate(values):
-            try:
-                sets.append(cell_labels(cell))
-            except ValueError as error:
-                raise DataError(f'row {i} of column "{name}" in {self.path}: {error}') from None
+        sets = [as_set(labels) for labels in self.label_sets(name, accept or ())]
+        if accept is not None:
+            names = dict.fromkeys(v for labels in sets for v in labels if isinstance(v, Hashable))
+            questions = [
+                *about_classes(ordered(names), len(sets)),
+                *about_sizes(np.array([len(labels) for labels in sets if labels])),
+            ]
+            ask(questions, accept, f'{self.path}, column "{name}"')
         return Candidates.from_sets(sets, source=source)
+
+    def label_sets(self, name: str, accept: Collection[str] = ()) -> list[Any]:
+        """The labels of a column, cell by cell, as `read_labels` gives them."""
+        try:
+            return read_labels(self.column(name), name, accept)
+        except QuestionError as error:
+            raise DataError(f"{self.path}, {error}") from None
+        except CellError as error:
+            what = str(error).partition(": ")[2]
+            raise DataError(f'row {error.line} of column "{name}" in {self.path}: {what}') from None
 
     def labels(self, name: str) -> np.ndarray:
         """A column of labels, None where a cell is empty."""
@@ -99,12 +118,16 @@ class Table:
         return np.hstack(parts), titles
 
 
+def as_set(labels: Any) -> list[Any]:
+    """One label, several or none as a list."""
+    if isinstance(labels, COLLECTIONS):
+        return list(labels)
+    return [] if is_missing(labels) else [labels]
+
+
 def listed(columns: Collection[str]) -> str:
     """The names of columns, for messages."""
-    hint = ""
-    if len(columns) == 1 and any(mark in name for name in columns for mark in ";\t|"):
-        hint = "\n  Cells are separated by commas in .csv and by tabs in .tsv files"
-    return short(columns, 20) + hint
+    return short(columns, 20)
 
 
 def numbers_of(column: Any, name: str) -> np.ndarray:

@@ -244,15 +244,10 @@ def _told_in_the_facts() -> Iterator[None]:
 
 
 def _read_matrix(path: Path) -> np.ndarray:
-    from oneof.tables.errors import DataError
-    from oneof.tables.reader import read_table
+    from oneof.tables.importers.columns import read_matrix
+    from oneof.tables.text import TextForm
 
-    try:
-        return read_table(path, header=False).features()[0]
-    except DataError as error:
-        raise DataError(
-            f"{error}\n  A matrix is a .npy file, or a .csv file of numbers without a header."
-        ) from None
+    return read_matrix(path, form=TextForm(header=False))[0]
 
 
 def _provenance(candidates: Candidates) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from oneof.candidates.questions import Answer
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -56,6 +58,12 @@ class Fit:
     """Feature columns; default: all others that can be used."""
     ignore: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
     """Columns to leave out."""
+    sep: str | None = None
+    """What stands between the cells of a CSV file; default: found out (, ; tab |)."""
+    encoding: str | None = None
+    """Encoding of a CSV file; default: found out (UTF-8, UTF-16, cp1252)."""
+    accept: tuple[Answer, ...] = ()
+    """Answers to questions about data that look like a mistake; each question says which one fits."""
     method: str = "auto"
     """How to learn; `oneof methods` lists them. auto: the best in our records for this kind of data."""
     set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
@@ -159,6 +167,7 @@ class Fit:
         from oneof.app.fit.training_data import from_images, from_table
         from oneof.nets import IMAGE_NETS
         from oneof.tables.errors import DataError
+        from oneof.tables.text import TextForm
 
         if (self.table is None) == (self.images is None):
             raise DataError(
@@ -168,7 +177,8 @@ class Fit:
         if self.images is not None:
             return from_images(self.images, self.candidates, self.image_size)
         assert self.table is not None
-        data = from_table(self.table, self.candidates, self.id)
+        form = TextForm(sep=self.sep, encoding=self.encoding)
+        data = from_table(self.table, self.candidates, self.id, form, self.accept)
         return data.with_pixels() if self.net in IMAGE_NETS else data
 
     def _model(self, choice: Choice, net: str) -> PartialLabelClassifier:

@@ -91,14 +91,19 @@ class Fitted:
         self._write_labels(folder / "labels.csv")
 
     def _write_labels(self, path: Path) -> None:
-        """For every row the label the model believes in and how sure it is."""
-        data, best = self.data, self.transduction.argmax(axis=1)
-        columns: dict[str, Any] = {"row": range(len(best))}
+        """For every row the label the model believes in and how sure it is; rows without candidates last."""
+        data, believed = self.data, self.transduction
+        sets = [SEPARATOR.join(map(str, names)) for names in data.candidates.sets()]
+        further = data.rest_inputs(self.encoder)
+        if further is not None:
+            believed = np.vstack([believed, self.model.predict_proba(further)])
+            sets += [""] * len(further)
+        columns: dict[str, Any] = {"row": range(len(sets))}
         if data.ids is not None:
-            columns["id"] = data.ids
-        columns["label"] = [data.candidates.classes[k] for k in best]
-        columns["confidence"] = [f"{p:.4f}" for p in self.transduction.max(axis=1)]
-        columns["candidates"] = [SEPARATOR.join(map(str, names)) for names in data.candidates.sets()]
+            columns["id"] = [*data.ids, *data.rest_ids]
+        columns["label"] = [data.candidates.classes[k] for k in believed.argmax(axis=1)]
+        columns["confidence"] = [f"{p:.4f}" for p in believed.max(axis=1)]
+        columns["candidates"] = sets
         with writing(path) as writer:
             writer.write(columns)
 

@@ -14,12 +14,14 @@ import numpy as np
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, is_missing, native, short
+from oneof.candidates.questions import about_features, ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.images import find_images, names_inside, read_folder
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
+from oneof.tables.text import TextForm
 
 MOST_SHOWN = 8
 LONGEST_SHOWN = 300
@@ -45,6 +47,11 @@ class TrainingData:
     """Columns of the table that are no features."""
     notes: list[str] = field(default_factory=list)
     """What was decided on the way, for people."""
+    rest: Table | None = None
+    """Rows of the table without candidates: nothing is learned from them, but they are predicted."""
+    rest_ids: tuple[str, ...] = ()
+    accept: Sequence[str] = ()
+    """Answers to questions about the data; see `oneof.candidates.questions`."""
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -84,8 +91,18 @@ class TrainingData:
                 f'left out: column "{name}" holds class names; use it with --clean, or with --features'
                 for name in labels
             )
+            others = {name: values for name, values in self.table.columns.items() if name not in without}
+            ask(about_features(others, self.candidates.mask), self.accept, self.source)
         encoder = TableEncoder.fit(self.table.take(rows), features, without)
         return encoder.transform(self.table), encoder
+
+    def rest_inputs(self, encoder: TableEncoder | None) -> np.ndarray | None:
+        """What the network sees of the rows without candidates, where there are some."""
+        if self.rest is None:
+            return None
+        if encoder is not None:
+            return encoder.transform(self.rest)
+        return next(v for v in self.rest.columns.values() if getattr(v, "ndim", 1) == 4)
 
     def label_columns(self) -> list[str]:
         """Columns of texts that are all names of classes: an answer, not a feature."""
@@ -124,23 +141,64 @@ def _numbers(texts: set[Any]) -> bool:
     return all(text.replace(".", "", 1).lstrip("-").isdigit() for text in texts)
 
 
-def from_table(path: Path, candidates: str, ids: str | None = None) -> TrainingData:
+def from_table(
+    path: Path,
+    candidates: str,
+    ids: str | None = None,
+    form: TextForm | None = None,
+    accept: Sequence[str] = (),
+) -> TrainingData:
     """A table whose candidates are in one of its columns, or in a file made by `oneof candidates import`."""
-    table = read_table(path)
+    table = read_table(path, form)
     if ids is not None:
         table.column(ids)
     if candidates in table.columns:
-        data = TrainingData(str(path), table.candidates(candidates), table, taken=[candidates])
-        if ids is not None:
-            data.name_rows_by(ids)
-        return data
-    file = Path(candidates)
-    if not file.is_file():
-        try:
-            table.column(candidates)
-        except DataError as error:
-            raise DataError(f"{error}\n  Nor is there a file of candidates with that name.") from None
-    return _matched(table, _annotations(file), ids, path, file)
+        data = _from_column(table, candidates, ids, accept)
+    else:
+        file = Path(candidates)
+        if not file.is_file():
+            try:
+                table.column(candidates)
+            except DataError as error:
+                raise DataError(f"{error}\n  Nor is there a file of candidates with that name.") from None
+        data = _matched(table, _annotations(file), ids, path, file, accept)
+    data.accept = accept
+    data.notes[:0] = table.form.note(path) if table.form is not None else []
+    return data
+
+
+def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequence[str]) -> TrainingData:
+    names = None if ids is None else as_ids(table.columns[ids], f'column "{ids}" of {table.path}')
+    known = np.arange(len(table))
+    if getattr(table.columns[candidates], "ndim", 1) == 1:
+        labels = table.label_sets(candidates, accept)
+        known = np.flatnonzero([not is_missing(some) for some in labels])
+    if not len(known):
+        raise DataError(
+            f'column "{candidates}" of {table.path} is empty in every row: nothing can be learned.'
+        )
+    here = table if len(known) == len(table) else table.take(known)
+    data = TrainingData(str(table.path), here.candidates(candidates, accept), here, taken=[candidates])
+    if ids is not None:
+        data.name_rows_by(ids)
+    return _with_rest(data, table, known, names)
+
+
+def _with_rest(
+    data: TrainingData, table: Table, known: np.ndarray, names: Sequence[str] | None
+) -> TrainingData:
+    """Rows without candidates are kept to be predicted; a row without an id has its number in the table."""
+    rest = np.setdiff1d(np.arange(len(table)), known)
+    if len(rest):
+        there = list(map(str, range(len(table)))) if names is None else names
+        if data.ids is None:
+            data.ids = tuple(there[i] for i in known.tolist())
+        data.rest, data.rest_ids = table.take(rest), tuple(there[i] for i in rest.tolist())
+        data.notes.append(
+            f"{len(rest)} of {len(table)} rows have no candidates: nothing is learned from them, labels.csv "
+            "has what the model says of them"
+        )
+    return data
 
 
 def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
@@ -175,22 +233,31 @@ def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
     )
 
 
-def _matched(table: Table, found: Annotations, ids: str | None, path: Path, file: Path) -> TrainingData:
+def _matched(
+    table: Table, found: Annotations, ids: str | None, path: Path, file: Path, accept: Sequence[str] = ()
+) -> TrainingData:
     """Rows of a table joined with the candidate sets of a file; sets without a row are an error."""
     names, notes = None if found.ids is None else tuple(map(str, found.ids)), []
     by_column = ids or (None if names is None else id_column(table, names))
     numbers = None if by_column or names is None else row_numbers(names, len(table))
+    known, there = np.arange(len(table)), None
     if by_column is not None and names is not None:
         where = f'column "{by_column}" of {path}'
         there = as_ids(table.columns[by_column], where)
-        place = positions(there, names, where, str(file))
-        positions(names, there, str(file), where)
-        found = found.take(place)
+        if "unknown-tasks" in accept:
+            inside = np.isin(names, there)
+            if not inside.all():
+                notes.append(
+                    f"{int((~inside).sum())} candidate sets are about rows that {path} does not have"
+                )
+                found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
+        positions(names, there, str(file), where, "\n  To leave such sets out: --accept unknown-tasks.")
+        known = np.flatnonzero(np.isin(there, names))
+        found = found.take(positions([there[i] for i in known.tolist()], names, where, str(file)))
+        names = tuple(there[i] for i in known.tolist())
         notes.append(f'rows are matched by the column "{by_column}"')
     elif numbers is not None:
-        if len(numbers) < len(table):
-            notes.append(f"{len(table) - len(numbers)} rows of {path} without candidates are left out")
-        table = table.take(numbers)
+        known = numbers
         notes.append("ids are row numbers: rows are matched by them")
     elif len(table) != len(found):
         example = "" if names is None else f", such as {names[0]!r}"
@@ -202,11 +269,11 @@ def _matched(table: Table, found: Annotations, ids: str | None, path: Path, file
         notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
     elif by_column is not None:
         notes.append(f"{file} has no ids: rows are matched by their order")
-    source = f"{path} with {file}"
-    data = TrainingData(source, found.candidates, table, ids=names, answers=found.answers, notes=notes)
+    source, here = f"{path} with {file}", table.take(known)
+    data = TrainingData(source, found.candidates, here, ids=names, answers=found.answers, notes=notes)
     if by_column is not None:
         data.name_rows_by(by_column)
-    return data
+    return _with_rest(data, table, known, there)
 
 
 def _annotations(file: Path) -> Annotations:
@@ -237,29 +304,34 @@ def as_ids(values: Any, what: str) -> tuple[str, ...]:
     return tuple(map(str, texts))
 
 
-def positions(wanted: Sequence[str], there: Sequence[str], wanted_in: str, there_in: str) -> np.ndarray:
+def positions(
+    wanted: Sequence[str], there: Sequence[str], wanted_in: str, there_in: str, advice: str = ""
+) -> np.ndarray:
     """The place of every wanted id among those that are there; an error names ids that are not."""
     place = {name: i for i, name in enumerate(there)}
     absent = [name for name in wanted if name not in place]
     if absent:
         raise DataError(
             f"{len(absent)} of {len(wanted)} ids of {wanted_in} are not in {there_in}: {short(absent, 5)}.\n"
-            f"  Its ids are {short(there, 5)}."
+            f"  Its ids are {short(there, 5)}.{advice}"
         )
     return np.array([place[name] for name in wanted], dtype=np.int64)
 
 
 def id_column(table: Table, ids: Sequence[str]) -> str | None:
-    """The column of a table that holds exactly these ids, where there is one."""
+    """The column of a table that holds exactly these ids, where there is one; else one that holds them all,
+    each value once: rows without candidates have ids too."""
     wanted = set(ids)
+    more = None
     for name, values in table.columns.items():
-        if len(values) != len(wanted) or getattr(values, "ndim", 1) > 1:
+        if len(values) < len(wanted) or getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
             continue
-        if cell_text(values[0]) not in wanted or isinstance(values[0], list):
-            continue
-        if {cell_text(v) for v in values} == wanted:
+        texts = {cell_text(v) for v in values}
+        if texts == wanted and len(values) == len(wanted):
             return name
-    return None
+        if more is None and wanted < texts and len(texts) == len(values):
+            more = name
+    return more if row_numbers(ids, len(table)) is None else None
 
 
 def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:

@@ -21,7 +21,8 @@ from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.cells import json_value, native
 from oneof.tables.errors import DataError
 from oneof.tables.files import refuse_links, write_text, write_with
-from oneof.tables.reader import read_json, stored_arrays
+from oneof.tables.reader import read_json
+from oneof.tables.unpacking import stored_arrays
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
@@ -253,5 +254,5 @@ def recorded_id_column(folder: Path) -> str | None:
     """The column whose ids name the rows of a folder's review, where the folder says so."""
     try:
         return read_json(folder / NAMES).get("id_column")
-    except (ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError):
         return None

@@ -21,6 +21,7 @@ from oneof.candidates.cells import (
     ordered,
     tidy,
 )
+from oneof.candidates.questions import about_classes, about_sizes, ask
 from oneof.candidates.rules import Rule, union
 from oneof.candidates.sets import Candidates
 from oneof.candidates.taxonomy import Taxonomy
@@ -47,6 +48,9 @@ class Settings:
         Whether a line with an empty label is left out instead of being an error.
     truth_may_be_outside : bool, default=True
         Whether the true label may be missing from a set. Answers of people promise nothing.
+    accept : sequence of str, optional
+        Answers to the questions about labels that look like a mistake (`oneof.candidates.questions`).
+        Default: labels in arrays are taken as they are, nothing is asked.
     """
 
     rule: Rule = union
@@ -55,6 +59,7 @@ class Settings:
     missing: Missing = "error"
     skip_empty: bool = False
     truth_may_be_outside: bool = True
+    accept: Sequence[str] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, format: str, more: Mapping[str, Any]) -> Settings:
@@ -106,20 +111,25 @@ def assemble(
     place: Place,
     worker_place: Place,
 ) -> Annotations:
-    """One line per answer: its row, who gave it (None: not known) and the label or labels."""
+    """One line per answer: its row (-1: left out), who gave it (None: not known) and the label or labels."""
     if settings.taxonomy is not None and settings.classes is not None:
         raise CandidateError("give classes or a taxonomy, not both: the classes are its leaves.")
     notes: list[str] = []
+    dropped = row < 0
+    if dropped.any():
+        label = [None if drop else value for drop, value in zip(dropped.tolist(), label, strict=True)]
+        notes.append(f"answers about unknown tasks, left out: {int(dropped.sum())}")
     codes = encode(label)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} labels; give one each.")
     empty = np.array([is_missing(value) for value in codes.values], dtype=bool)[codes.number]
+    lines = np.flatnonzero(~empty)
+    empty &= ~dropped
     if empty.any() and not settings.skip_empty:
         line = int(np.argmax(empty))
         what = f"the label is empty ({int(empty.sum())} such lines).\n"
         what += "  Give a label, drop the line, or say skip_empty (--skip-empty)."
         raise CellError(line, place(line), what)
-    lines = np.flatnonzero(~empty)
     if empty.any():
         notes.append(f"lines with an empty label, left out: {int(empty.sum())}")
     sizes, columns, classes = _columns(codes, settings, place)
@@ -165,6 +175,10 @@ def decide(
             answered = answered[answered]
             if not ids:
                 raise CandidateError("no row has an answer: nothing is left.")
+    where = str(settings.provenance.get("file", "answers"))
+    if settings.accept is not None and settings.classes is None and settings.taxonomy is None:
+        # a column of remarks would make as many classes as rows
+        ask(about_classes(classes, len(ids)), settings.accept, where)
     sets, remarks = settings.rule(answers, (len(ids), len(classes)))
     sets = sets.with_full(~answered)
     nothing = np.flatnonzero(sets.sizes == 0)
@@ -173,6 +187,8 @@ def decide(
             f"row {nothing[0]} (id {ids[nothing[0]]!r}) has no candidate left by the rule "
             f"{settings.rule.name} ({len(nothing)} such rows).\n  Drop the row or use another rule."
         )
+    if settings.accept is not None and settings.rule.name in ("union", "vaguest"):
+        ask(about_sizes(sets.sizes), settings.accept, where)
     provenance = {
         **settings.provenance,
         "rule": settings.rule.name,
@@ -181,8 +197,7 @@ def decide(
         "rows_without_answer": len(silent),
         "notes": [*settings.provenance.get("notes", ()), *notes, *remarks],
     }
-    file = settings.provenance.get("file", "answers")
-    made = Candidates(sets, classes, None, settings.truth_may_be_outside, provenance, file)
+    made = Candidates(sets, classes, None, settings.truth_may_be_outside, provenance, where)
     names = None if list(ids) == list(range(len(ids))) else tuple(ids)
     return Annotations(made, names, None if settings.rule.negative else answers)
 

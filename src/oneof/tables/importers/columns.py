@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates.cells import short
+from oneof.candidates.cells import CellError, ordered, short
+from oneof.candidates.questions import scores_of
 from oneof.tables.errors import DataError
-from oneof.tables.reader import KINDS, read_json, read_lines, read_table, stored_arrays
+from oneof.tables.reader import KINDS, read_json, read_lines, read_table
 from oneof.tables.table import listed, numbers_of
+from oneof.tables.text import TextForm
+from oneof.tables.unpacking import refuse_bomb, stored_arrays
 
 # what columns are usually called; earlier names win
 TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", "image", "file")
@@ -65,7 +68,7 @@ def needed(
 
 
 def read_matrix(
-    path: Path, *, array: str | None = None, header: bool = True, id_column: str | None = None
+    path: Path, *, array: str | None = None, form: TextForm | None = None, id_column: str | None = None
 ) -> tuple[np.ndarray, list[Any] | None, list[Any] | None]:
     """An array, the names of its columns and the ids of its rows, where the file has them."""
     if path.suffix.lower() in (".npy", ".npz"):
@@ -76,15 +79,34 @@ def read_matrix(
             raise DataError(f"{path}: {what} It has {short(arrays)}.")
         found = arrays[array or next(iter(arrays))]
         return found, None if classes is None else classes.ravel().tolist(), None
-    columns = read_table(path, header).columns
+    columns = read_table(path, form).columns
     name = column(columns, id_column, ("id",), path)  # other usual names may well be classes
     ids = None if name is None else list(columns.pop(name))
     if not columns:
         raise DataError(f"{path} has no column besides the ids in {name!r}.")
+    by_class = next((cells for cells in columns.values() if scores_of(cells[0]) is not None), None)
+    if by_class is not None:
+        return *_score_matrix(by_class, path), ids
     parts = [numbers_of(cells, title) for title, cells in columns.items()]
     if any(part.ndim > 1 for part in parts):
         raise DataError(f"{path} has lists in its cells; a matrix has one number in each.")
-    return np.stack(parts, axis=1), list(columns) if header else None, ids
+    return np.stack(parts, axis=1), list(columns) if form is None or form.header else None, ids
+
+
+def _score_matrix(cells: Sequence[Any], path: Path) -> tuple[np.ndarray, list[Any]]:
+    """Scores that every row names by class; a class that a row leaves out has none, 0."""
+    rows = [scores_of(cell) for cell in cells]
+    for i, (cell, row) in enumerate(zip(cells, rows)):
+        if row is None or min(row.values()) < 0:
+            raise CellError(i, f"row {i}", f"{cell!r:.80} are no scores by class, numbers of at least 0.")
+    classes = ordered({name for row in rows for name in row or ()})
+    refuse_bomb(path, 8 * len(rows) * len(classes))
+    column = {name: k for k, name in enumerate(classes)}
+    made = np.zeros((len(rows), len(classes)))
+    for i, row in enumerate(rows):
+        for name, score in (row or {}).items():
+            made[i, column[name]] = score
+    return made, classes
 
 
 def names_of(given: Sequence[str], what: str) -> list[Any]:

@@ -68,7 +68,8 @@ def from_answers(
     check_one_type(codes, place, "task")
     if len(set(codes.values)) < len(codes.values):  # "a" and "a " are the same once trimmed
         codes = encode([codes.values[k] for k in codes.number])
-    rows, names = rows_of_tasks(codes, place, ids, n_rows)
+    drop_unknown = "unknown-tasks" in (settings.accept or ())
+    rows, names = rows_of_tasks(codes, place, ids, n_rows, drop_unknown)
     return assemble(
         rows[codes.number], worker, label, names, settings, in_column(columns[2]), in_column(columns[1])
     )

@@ -11,8 +11,9 @@ from typing import Any
 
 from oneof.candidates import UNKNOWN, CandidateError
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import label_cells, short
+from oneof.candidates.cells import short
 from oneof.candidates.describe import describe
+from oneof.candidates.questions import QuestionError, read_labels
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
@@ -21,6 +22,7 @@ from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import line_of, read_json, read_table
 from oneof.tables.table import listed
+from oneof.tables.text import TextForm
 
 
 def import_file(path: Path | str, format: str, options: ImportOptions | None = None) -> Annotations:
@@ -32,11 +34,11 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
         raise DataError(f"there is no file {path}.")
     read, taken = FORMATS[format]
     for field in fields(ImportOptions):
-        if getattr(options, field.name) != field.default and field.name not in (*taken, "truth"):
+        if getattr(options, field.name) != field.default and field.name not in (*taken, "truth", "accept"):
             raise DataError(
                 f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
             )
-    with _errors_name(path, options.header):
+    with _errors_name(path, options.form):
         made = read(path, options)
         return made if options.truth is None else made.with_truth(names_of((options.truth,), "true labels"))
 
@@ -45,7 +47,7 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
 
 
 def _crowd(path: Path, options: ImportOptions) -> Annotations:
-    columns = read_table(path, options.header).columns
+    columns = read_table(path, options.form).columns
     task = needed(columns, options.task, TASK, "task", path)
     worker = column(columns, options.worker, WORKER, path)
     label = needed(columns, options.label, LABEL, "label", path)
@@ -53,7 +55,7 @@ def _crowd(path: Path, options: ImportOptions) -> Annotations:
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
-        label_cells(columns[label], label),
+        read_labels(columns[label], label, options.accept),
         ids=names_of((options.ids,), "ids") if options.ids is not None else None,
         n_rows=options.n_rows,
         settings=_settings(path, options, [] if worker else [silent]),
@@ -65,20 +67,20 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
     if path.suffix.lower() in (".npy", ".npz"):
         values, _, _ = read_matrix(path, array=options.array)
         return arrays.from_wide(values, workers=options.annotators or None, settings=_settings(path, options))
-    columns = read_table(path, options.header).columns
+    columns = read_table(path, options.form).columns
     name = column(columns, options.id, ID, path)
     ids = columns.pop(name) if name is not None else None
     chosen = options.annotators or tuple(columns)
     for title in chosen:
         column(columns, title, (), path)
-    cells = {title: label_cells(columns[title], title) for title in chosen}
+    cells = {title: read_labels(columns[title], title, options.accept) for title in chosen}
     # said in the description: a column of remarks among them is seen at once
     notes = [f"annotators are the columns {short(chosen)}"]
     return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, notes))
 
 
 def _label_studio(path: Path, options: ImportOptions) -> Annotations:
-    tasks, name = read_json(path), options.id or "id"
+    tasks, name = read_json(path, options.form), options.id or "id"
     settings = _settings(path, options)
     return arrays.from_label_studio(tasks, control=options.control, id_field=name, settings=settings)
 
@@ -106,11 +108,10 @@ def _one_per_row(
     path: Path, options: ImportOptions, make: Callable[..., Annotations], promised: bool = False
 ) -> Annotations:
     """A table with a column of labels, and perhaps one of ids."""
-    columns = read_table(path, options.header).columns
+    columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
     name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
-    in_cells = path.suffix.lower() in (".csv", ".tsv", ".parquet")  # JSON has lists of its own
-    labels = label_cells(columns[label], label) if in_cells else list(columns[label])
+    labels = read_labels(columns[label], label, options.accept)
     more = {"column": label} if make is arrays.from_records else {}
     ids = None if name is None else list(columns[name])
     return make(labels, ids=ids, settings=_settings(path, options, promised=promised), **more)
@@ -136,7 +137,7 @@ def _sets(path: Path, options: ImportOptions) -> Annotations:
 
 
 def _matrix(path: Path, options: ImportOptions) -> tuple[Any, list[Any] | None, list[Any] | None]:
-    values, classes, ids = read_matrix(path, array=options.array, header=options.header, id_column=options.id)
+    values, classes, ids = read_matrix(path, array=options.array, form=options.form, id_column=options.id)
     return values, names_of(options.classes, "classes") if options.classes else classes, ids
 
 
@@ -149,8 +150,9 @@ def _mat(path: Path, options: ImportOptions) -> Annotations:
     return Annotations(found.replace(truth_may_be_outside=outside, provenance=known, source=path.name))
 
 
-_ANSWERS = ("rule", "at_least", "keep", "classes", "taxonomy", "missing", "truth_inside", "header")
-_MATRIX = ("classes", "array", "header", "id")
+_TEXT = ("header", "sep", "encoding")
+_ANSWERS = ("rule", "at_least", "keep", "classes", "taxonomy", "missing", "truth_inside", *_TEXT)
+_MATRIX = ("classes", "array", "id", *_TEXT)
 
 FORMATS: dict[str, tuple[Callable[[Path, ImportOptions], Annotations], tuple[str, ...]]] = {
     "crowd": (_crowd, ("task", "worker", "label", "ids", "n_rows", "skip_empty", *_ANSWERS)),
@@ -160,8 +162,8 @@ FORMATS: dict[str, tuple[Callable[[Path, ImportOptions], Annotations], tuple[str
     "scores": (_scores, ("top_k", "top_p", "threshold", *_MATRIX)),
     "counts": (_counts, ("rule", "at_least", "missing", "truth_inside", *_MATRIX)),
     "sets": (_sets, ("level", "missing", *_MATRIX)),
-    "complementary": (_complementary, ("label", "id", "classes", "missing", "truth_inside", "header")),
-    "taxonomy": (_taxonomy, ("label", "id", "taxonomy", "missing", "truth_inside", "header")),
+    "complementary": (_complementary, ("label", "id", "classes", "missing", "truth_inside", *_TEXT)),
+    "taxonomy": (_taxonomy, ("label", "id", "taxonomy", "missing", "truth_inside", *_TEXT)),
     "mat": (_mat, ("truth_inside",)),
 }
 """For every format its reader and the options it takes."""
@@ -182,6 +184,7 @@ def _settings(
         missing=options.missing,
         skip_empty=options.skip_empty,
         truth_may_be_outside=not inside,
+        accept=options.accept,
         provenance={**_origin(path), "notes": notes or []},
     )
 
@@ -210,12 +213,14 @@ def _origin(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _errors_name(path: Path, header: bool = True) -> Iterator[None]:
+def _errors_name(path: Path, form: TextForm | None = None) -> Iterator[None]:
     """Say the file, and its line where it can be told, in front of what is wrong with a value."""
     try:
         yield
     except CellError as error:
-        line = line_of(path, error.line, header)
+        line = line_of(path, error.line, form)
         raise DataError(f"{path}{f', line {line}' if line else ''}, {error}") from None
+    except QuestionError as error:  # it names the file or the column itself
+        raise DataError(str(error) if path.name in str(error) else f"{path}, {error}") from None
     except CandidateError as error:
         raise DataError(f"{path}: {error}") from None

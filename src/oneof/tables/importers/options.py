@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from oneof.candidates.questions import Answer
+from oneof.tables.text import TextForm
+
 RuleName = Literal["union", "vaguest", "majority", "share", "dawid-skene", "not-named"]
 
 
@@ -58,8 +61,20 @@ class ImportOptions:
     """Array of an .npz file."""
     header: bool = True
     """Whether the first line of a CSV file names the columns; without it they are called 0, 1, 2, ..."""
+    sep: str | None = None
+    """What stands between the cells of a CSV file; default: found out (, ; tab |)."""
+    encoding: str | None = None
+    """Encoding of a text file; default: found out (UTF-8, UTF-16, cp1252)."""
+    accept: tuple[Answer, ...] = ()
+    """Answers to questions about labels that look like a mistake; each question says which one fits. sets or
+    names (bug;login), spelling (Sparrow beside sparrow), na or na-empty, singletons, many-classes; crowd:
+    unknown-tasks leaves out answers about tasks that --ids does not list."""
     truth: str | None = None
     """File with the true labels (one per line, .json, .npy), for the report only."""
     truth_inside: bool | None = None
     """Whether the source promises that the true label is always in the set; default: yes for complementary
     and taxonomy, no for all others."""
+
+    @property
+    def form(self) -> TextForm:
+        return TextForm(self.header, self.sep, self.encoding)

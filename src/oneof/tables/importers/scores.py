@@ -15,6 +15,10 @@ from oneof.tables.importers.assemble import Missing, Settings, decide, row_names
 SUM_TOLERANCE = 1e-3
 """How far the probabilities of a row may sum to something else than 1: half precision needs as much."""
 
+MOST_ANSWERS_OF_A_ROW = 100_000
+MOST_ANSWERS = 10_000_000
+"""Counts become single answers; more than so many would take gigabytes."""
+
 
 def from_scores(
     scores: Any,
@@ -156,10 +160,17 @@ def from_counts(
     values, names = _matrix(counts, classes, "counts")
     good = (values >= 0) & (values == np.floor(values))
     _refuse_first(~good, values, names, "is no count; counts are 0, 1, 2, ...")
+    totals = values.sum(axis=1)
+    if not totals.any():
+        raise CandidateError("all counts are 0: there is no answer at all.")
+    if totals.max() > MOST_ANSWERS_OF_A_ROW or totals.sum() > MOST_ANSWERS:
+        i = int(totals.argmax())
+        what = f"it has {totals[i]:.15g} answers, all rows {totals.sum():.15g}; every answer is listed, and "
+        what += f"there may be {MOST_ANSWERS_OF_A_ROW:,} of a row and {MOST_ANSWERS:,} in all.\n"
+        what += "  Divide the counts by a common number, or import them as scores with a threshold."
+        raise CellError(i, f"row {i}", what)
     row, column = np.nonzero(values)
     times = values[row, column].astype(np.int64)
-    if not len(times):
-        raise CandidateError("all counts are 0: there is no answer at all.")
     row, column = np.repeat(row, times), np.repeat(column, times)
     worker = np.arange(len(row)) - np.searchsorted(row, row)  # the how-manieth answer of its row
     workers = tuple(f"answer {k + 1}" for k in range(int(worker.max()) + 1))

@@ -1,0 +1,299 @@
+"""What looks like a mistake in labels as they were read: the run stops with a question, `accept` answers it.
+
+Importers, `oneof fit` and the estimator ask the same questions because they ask them here. Plain labels in
+arrays are taken as they are; cells of files and joined strings are looked at.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from oneof.candidates.cells import (
+    COLLECTIONS,
+    NO_VALUE,
+    SEPARATOR,
+    CandidateError,
+    CellError,
+    cell_labels,
+    cell_text,
+    in_column,
+    is_missing,
+    short,
+)
+
+Answer = Literal[
+    "sets", "names", "spelling", "na", "na-empty", "singletons", "many-classes", "leak", "unknown-tasks"
+]
+"""What `accept` (on the command line `--accept`) can say.
+
+sets, names: cells such as bug;login are sets of labels, or names of one class each. spelling: Sparrow and
+sparrow are two classes. na, na-empty: n/a is a class, or an empty cell. singletons: every row has one
+candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the label
+is a feature. unknown-tasks: answers about rows that are not there are left out.
+"""
+
+MARKS = (";", ",", "/")
+"""What may stand between labels besides the bar, which always does."""
+UNSURE = frozenset({"unknown", "unsure", "undefined", "missing", "not available", "not applicable", "tbd"})
+FEW_CLASSES = 10
+SCORE_FIELDS = (("label", "class", "name"), ("score", "probability", "prob", "confidence"))
+
+
+class QuestionError(CandidateError):
+    """Labels that are probably not meant as they stand. The message asks, and says how to answer."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was seen, and the words of `accept` that answer, with what they mean."""
+
+    text: str
+    answers: Mapping[Answer, str]
+
+    def __str__(self) -> str:
+        return self.text + "".join(f"\n  --accept {word}: {means}." for word, means in self.answers.items())
+
+
+def ask(questions: Iterable[Question], accept: Collection[str], where: str) -> None:
+    """Raise the questions that were not answered."""
+    for word in accept:
+        if word not in get_args(Answer):
+            raise CandidateError(
+                f"accept {word!r}: there is no such answer; there are {short(get_args(Answer))}."
+            )
+    still = [question for question in questions if not set(question.answers) & set(accept)]
+    if still:
+        raise QuestionError("\n".join(f"{where}: {question}" for question in still))
+
+
+# ---- cells ------------------------------------------------------------------------------------
+
+
+def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) -> list[Any]:
+    """The labels of cells: a tuple where there are several, one label alone, None where there is none.
+
+    Text is split at bars, and at `;`, `,` or `/` where the parts are labels of other cells too.
+
+    Parameters
+    ----------
+    values : iterable
+        Texts such as cat|dog, lists, or single labels.
+    name : str
+        What the column is called in messages.
+    accept : collection of str
+        See `Answer`.
+    """
+    known: dict[str, list[Any]] = {}
+    listed = []
+    for i, cell in enumerate(values):
+        _refuse_scores(cell, i, name)
+        if isinstance(cell, str) and cell not in known:
+            try:
+                known[cell] = cell_labels(cell)
+            except ValueError as error:
+                raise CellError(i, in_column(name)(i), str(error)) from None
+        listed.append(cell)
+    # a list is meant as it is: only labels of plain text may be joined
+    plain = {
+        label for cell, labels in known.items() if cell.strip()[:1] not in ("[", "(", "{") for label in labels
+    }
+    whole = _split_at(plain, f'column "{name}"', accept)
+    made = {
+        cell: _tidied([part for v in labels for part in whole.get(v, (v,))], accept)
+        for cell, labels in known.items()
+    }
+    return [made[cell] if isinstance(cell, str) else cell for cell in listed]
+
+
+def joined_labels(values: Sequence[Any]) -> list[list[Any]] | None:
+    """Texts of which some are several labels, such as cat|dog, as lists; None where all are plain labels."""
+    if not all(isinstance(value, str) for value in values):
+        return None
+    marks = (SEPARATOR, *MARKS)
+    if not any(mark in value for value in set(values) for mark in marks):
+        return None
+    found = read_labels(values, "y", accept=())
+    if not any(isinstance(labels, tuple) for labels in found):
+        return None
+    return [
+        list(labels) if isinstance(labels, tuple) else [] if labels is None else [labels] for labels in found
+    ]
+
+
+def _tidied(labels: list[Any], accept: Collection[str]) -> Any:
+    """One label alone, several as a tuple, none as None."""
+    if "na-empty" in accept:
+        labels = [label for label in labels if not _says_nothing(label)]
+    labels = list(dict.fromkeys(labels))
+    return tuple(labels) if len(labels) > 1 else labels[0] if labels else None
+
+
+def _split_at(labels: set[Any], where: str, accept: Collection[str]) -> dict[Any, tuple[str, ...]]:
+    """Labels that are sets, with their parts. A label of which nobody knows is a question."""
+    found: dict[Any, tuple[str, ...]] = {}
+    if "names" in accept:
+        return found
+    for mark in MARKS:
+        joined = {}
+        for label in labels:
+            parts = tuple(part.strip() for part in str(label).split(mark) if part.strip())
+            if len(parts) > 1 and not _says_nothing(label):
+                joined[label] = parts
+        if not joined:
+            continue
+        if "sets" in accept or _recur(joined, labels, mark):
+            found |= joined
+            labels = (labels - set(joined)) | {part for parts in joined.values() for part in parts}
+            continue
+        example = max(joined, key=lambda label: (len(joined[label]), str(label)))
+        text = (
+            f"{len(joined)} labels hold {mark!r}, such as {example!r}. Are these several labels, or one name?"
+        )
+        answers: dict[Answer, str] = {
+            "sets": f"{example!r} is the set {SEPARATOR.join(joined[example])}",
+            "names": f"{example!r} is the name of one class",
+        }
+        ask([Question(text, answers)], accept, where)
+    return {label: _all_parts(label, found) for label in found}
+
+
+def _all_parts(label: Any, found: Mapping[Any, tuple[str, ...]]) -> tuple[str, ...]:
+    parts = found.get(label)
+    return (label,) if parts is None else tuple(p for part in parts for p in _all_parts(part, found))
+
+
+def _recur(joined: Mapping[Any, tuple[str, ...]], labels: set[Any], mark: str) -> bool:
+    """Whether the parts are labels of their own: nearly all stand alone somewhere, or, between semicolons,
+    which are rare inside names, in several combinations."""
+    alone = labels - set(joined)
+    times = Counter(part for parts in joined.values() for part in set(parts))
+    again = {part for part in times if part in alone or (mark == ";" and times[part] > 1)}
+    good = sum(set(parts) <= again for parts in joined.values())
+    return good >= 0.8 * len(joined) and all(set(parts) & again for parts in joined.values())
+
+
+def _says_nothing(label: Any) -> bool:
+    return isinstance(label, str) and label.strip().lower() in NO_VALUE | UNSURE
+
+
+def scores_of(cell: Any) -> dict[str, float] | None:
+    """The scores of a cell by class, where it is {"crow": 0.6} or [{"label": "crow", "score": 0.6}]."""
+    if isinstance(cell, list) and cell and all(isinstance(part, Mapping) for part in cell):
+        keys = [next((k for k in names if k in cell[0]), None) for names in SCORE_FIELDS]
+        if None in keys or not all(k in part for part in cell for k in keys):
+            return None
+        cell = {cell_text(part[keys[0]]): part[keys[1]] for part in cell}
+    if not isinstance(cell, Mapping) or not cell:
+        return None
+    fractions = [v for v in cell.values() if isinstance(v, float)]
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in cell.values())
+    return {str(k): float(v) for k, v in cell.items()} if numbers and fractions else None
+
+
+def _refuse_scores(cell: Any, i: int, name: str) -> None:
+    if isinstance(cell, Mapping | list) and scores_of(cell) is not None:
+        what = f"{cell!r:.80} are scores of classes, not labels.\n"
+        what += "  Import them with --format scores and --top-p 0.9, --top-k 2 or --threshold 0.1."
+        raise CellError(i, in_column(name)(i), what)
+
+
+# ---- classes and sets -------------------------------------------------------------------------
+
+
+def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
+    """Questions about the names of classes that were found in labels, not given."""
+    made = []
+    texts = [name for name in classes if isinstance(name, str)]
+    by_form: dict[str, list[str]] = {}
+    for name in texts:
+        form = " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
+        by_form.setdefault(form, []).append(name)
+    alike = [names for names in by_form.values() if len(names) > 1]
+    if alike:
+        made.append(
+            Question(
+                f"{len(alike)} classes are spelled in several ways, such as {short(alike[0])}. Are they one "
+                "class?\n  If so, spell them alike.",
+                {"spelling": "they are different classes"},
+            )
+        )
+    nothing = [name for name in texts if _says_nothing(name)]
+    if nothing:
+        made.append(
+            Question(
+                f"{short(nothing)} stands for nothing in many files. Is it a class?",
+                {"na": "it is", "na-empty": "no, such cells are empty"},
+            )
+        )
+    if len(classes) > max(FEW_CLASSES, n_rows / 10):
+        made.append(
+            Question(
+                f"there are {len(classes)} classes in {n_rows} rows, such as {short(classes, 3)}. Are these "
+                "labels?",
+                {"many-classes": "they are"},
+            )
+        )
+    return made
+
+
+def about_sizes(sizes: np.ndarray) -> list[Question]:
+    """The question whether rows without any ambiguity are meant."""
+    if not len(sizes) or (sizes != 1).any():
+        return []
+    text = f"every one of the {len(sizes)} rows has a single candidate: nothing is ambiguous. Is this meant?"
+    return [Question(text, {"singletons": "it is, learn from plain labels"})]
+
+
+# ---- features ---------------------------------------------------------------------------------
+
+
+def about_features(columns: Mapping[str, Any], mask: np.ndarray) -> list[Question]:
+    """Questions about columns that tell the label: an old label column among the features."""
+    partial = ~mask.all(axis=1)
+    found = [name for name, values in columns.items() if _tells(values, mask, partial)]
+    return [
+        Question(
+            f'column "{name}" tells the label: each of its values goes with one candidate in all rows. '
+            "Is it an old label, which new rows will not have?\n"
+            f"  If so, leave it out (--ignore {name}) or trust it (--clean {name}, where it names classes).",
+            {"leak": "it is a feature, known for new rows too"},
+        )
+        for name in found
+    ]
+
+
+def _tells(values: Any, mask: np.ndarray, partial: np.ndarray) -> bool:
+    """Whether every value of a column stands for a class of its own, a candidate of all rows with it."""
+    if getattr(values, "ndim", 1) != 1 or partial.sum() < 20:
+        return False
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and (values != np.rint(values)).any():
+        return False
+    cells = values.tolist() if isinstance(values, np.ndarray) else values
+    if any(isinstance(cell, COLLECTIONS) for cell in cells[:100]):
+        return False
+    number: dict[str, int] = {}
+    codes = np.full(len(cells), -1)
+    for i, cell in enumerate(cells):
+        if is_missing(cell):
+            continue
+        codes[i] = number.setdefault(str(cell), len(number))
+        if len(number) > mask.shape[1]:
+            return False
+    rows = np.flatnonzero((codes >= 0) & partial)
+    if len(number) < 2 or len(rows) < 5 * len(number) or len(rows) < 0.5 * partial.sum():
+        return False
+    together = np.zeros((len(number), mask.shape[1]))
+    np.add.at(together, codes[rows], mask[rows])
+    best = together.argmax(axis=1)
+    holds = mask[rows, best[codes[rows]]].mean()
+    if holds < 0.98 or len(set(best.tolist())) < len(number):
+        return False
+    # by chance these classes are candidates as often as anywhere; many rows must agree before it is no chance
+    by_chance = float(mask[rows][:, best].mean())
+    return len(rows) * -np.log(by_chance) > 10 + len(number) * np.log(mask.shape[1])

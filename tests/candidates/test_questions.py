@@ -1,0 +1,267 @@
+"""Nothing is misread silently: what can be recognised is, everything else stops with a question."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from oneof.candidates.cells import CandidateError
+from oneof.candidates.questions import (
+    QuestionError,
+    about_classes,
+    about_features,
+    about_sizes,
+    ask,
+    joined_labels,
+    read_labels,
+    scores_of,
+)
+from oneof.tables.errors import DataError
+from oneof.tables.importers.files import import_file
+from oneof.tables.importers.options import ImportOptions
+from oneof.tables.reader import read_table
+
+
+def sets_of(tmp_path, lines, *accept, name="a.csv", **options):
+    path = tmp_path / name
+    path.write_text("\n".join(lines))
+    return import_file(path, "records", ImportOptions(accept=accept, **options)).candidates.sets()
+
+
+# ---- several labels in one cell ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", ["|", ";", ",", "/", " | ", "; ", ", "])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_joined_labels_are_sets_where_their_parts_are_labels(tmp_path, mark, name):
+    cells = [f"bug{mark}login", "bug", "login", f"login{mark}ui{mark}bug", "ui"]
+    path = tmp_path / name
+    if name == "a.parquet":
+        pl.DataFrame({"labels": cells}).write_parquet(path)
+    elif name == "a.jsonl":
+        path.write_text("\n".join(json.dumps({"labels": cell}) for cell in cells))
+    else:
+        path.write_text("\n".join(["id,labels", *(f'{i},"{cell}"' for i, cell in enumerate(cells))]))
+    made = import_file(path, "records").candidates
+    assert made.classes == ("bug", "login", "ui")
+    assert made.sets() == [["bug", "login"], ["bug"], ["login"], ["bug", "login", "ui"], ["ui"]]
+
+
+def test_semicolons_between_labels_that_never_stand_alone(tmp_path):
+    assert read_labels(["bug;login", "login;ui", "ui;bug"], "y") == [
+        ("bug", "login"),
+        ("login", "ui"),
+        ("ui", "bug"),
+    ]
+
+
+def test_a_rare_label_does_not_hide_the_others():
+    cells = ["a;b", "b;c", "c;a", "a;b;c", "a", "b;d"]
+    assert read_labels(cells, "y")[-1] == ("b", "d")
+
+
+@pytest.mark.parametrize("cell", ["shirt, white", "AC/DC", "red;fox", "bug,login"])
+def test_a_label_with_a_separator_that_nobody_knows_is_asked_about(tmp_path, cell):
+    lines = ["id,labels", f'0,"{cell}"', "1,cat|dog", "2,dog"]
+    with pytest.raises(DataError) as caught:
+        sets_of(tmp_path, lines)
+    text = str(caught.value)
+    assert "a.csv" in text
+    assert repr(cell) in text
+    assert "--accept sets" in text
+    assert "--accept names" in text
+    assert sets_of(tmp_path, lines, "names")[0] == [cell]
+    assert len(sets_of(tmp_path, lines, "sets")[0]) == 2
+    assert (
+        read_labels([cell], "y", ["sets"])[0]
+        == read_labels([cell.replace(",", ";").replace("/", ";")], "y", ["sets"])[0]
+    )
+
+
+def test_lists_are_taken_at_their_word():
+    cells = ['["shirt, white", "AC/DC"]', ["a;b"], "['x, y']"]
+    assert read_labels(cells, "y") == [("shirt, white", "AC/DC"), ["a;b"], "x, y"]
+
+
+def test_strings_in_python_are_read_like_cells():
+    assert joined_labels(["crow|raven", "crow"]) == [["crow", "raven"], ["crow"]]
+    assert joined_labels(["bug;login", "bug", "login"]) == [["bug", "login"], ["bug"], ["login"]]
+    assert joined_labels(["crow", "raven"]) is None
+    assert joined_labels([1, 2]) is None
+    with pytest.raises(QuestionError, match="--accept sets"):
+        joined_labels(["AC/DC", "Abba"])
+
+
+def test_the_column_of_a_table_is_read_in_the_same_way(tmp_path):
+    (tmp_path / "t.csv").write_text("x,labels\n1,bug;login\n2,bug\n3,login\n")
+    table = read_table(tmp_path / "t.csv")
+    assert table.candidates("labels", ()).sets() == [["bug", "login"], ["bug"], ["login"]]
+    (tmp_path / "t.csv").write_text("x,labels\n1,red;fox\n2,cat|dog\n")
+    with pytest.raises(DataError, match=r't\.csv, column "labels": 1 labels hold .;.(?s:.)*--accept names'):
+        read_table(tmp_path / "t.csv").candidates("labels", ())
+
+
+# ---- scores -----------------------------------------------------------------------------------
+
+ROWS = [{"crow": 0.6, "raven": 0.3, "rook": 0.1}, {"raven": 0.9, "rook": 0.1}]
+
+
+@pytest.mark.parametrize("form", ["mapping", "list", "bare list"])
+def test_scores_in_json_lines_are_scores_and_not_classes(tmp_path, form):
+    path = tmp_path / "a.jsonl"
+    listed = [[{"label": name, "score": score} for name, score in row.items()] for row in ROWS]
+    cells = ROWS if form == "mapping" else listed
+    lines = cells if form == "bare list" else [{"id": i, "scores": cell} for i, cell in enumerate(cells)]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    made = import_file(path, "scores", ImportOptions(top_p=0.8)).candidates
+    assert made.classes == ("crow", "raven", "rook")
+    assert made.sets() == [["crow", "raven"], ["raven"]]
+    with pytest.raises(
+        DataError, match=r"a\.jsonl, line 1, row 0(?s:.)*scores of classes(?s:.)*--format scores"
+    ):
+        import_file(path, "records", ImportOptions(label="scores"))
+    with pytest.raises(DataError, match="--format scores"):
+        read_table(path).candidates("scores", ())
+
+
+def test_a_line_without_scores_is_named(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"scores": {"crow": 0.6}}\n{"scores": {"crow": -0.6}}\n')
+    with pytest.raises(DataError, match=r"line 2, row 1: .*no scores by class"):
+        import_file(path, "scores", ImportOptions(top_k=1))
+
+
+def test_answers_by_annotator_are_no_scores():
+    assert scores_of({"ann": "cat", "bob": "dog"}) is None
+    assert scores_of({"ann": 3, "bob": 5}) is None  # classes may be whole numbers
+    assert scores_of([{"name": "a", "x": 1}]) is None
+    assert scores_of([{"class": "a", "probability": 0.5}]) == {"a": 0.5}
+
+
+# ---- names of classes -------------------------------------------------------------------------
+
+
+def test_one_class_in_two_spellings_is_asked_about(tmp_path):
+    lines = ["labels", "Sparrow|crow", "sparrow|crow", "crow"]
+    with pytest.raises(
+        DataError, match=r"a\.csv: 1 classes are spelled .*'Sparrow', 'sparrow'(?s:.)*--accept spelling"
+    ):
+        sets_of(tmp_path, lines)
+    assert sets_of(tmp_path, lines, "spelling")[0] == ["Sparrow", "crow"]
+    assert sets_of(tmp_path, lines, classes=("Sparrow", "sparrow", "crow"))[0] == ["Sparrow", "crow"]
+
+
+@pytest.mark.parametrize("word", ["n/a", "N/A", "NA", "None", "null", "?", "unknown", "#N/A", "-"])
+def test_a_class_called_nothing_is_asked_about(tmp_path, word):
+    lines = ["id,labels", "0,cat|dog", f"1,{word}", "2,dog"]
+    with pytest.raises(
+        DataError, match=r"stands for nothing in many files(?s:.)*--accept na(?s:.)*--accept na-empty"
+    ):
+        sets_of(tmp_path, lines)
+    assert sets_of(tmp_path, lines, "na")[1] == [word]
+    assert sets_of(tmp_path, lines, "na-empty", missing="drop") == [["cat", "dog"], ["dog"]]
+
+
+def test_a_column_of_remarks_is_no_column_of_labels(tmp_path):
+    lines = ["labels", *(f"remark {i}|other" for i in range(30))]
+    with pytest.raises(DataError, match=r"there are 31 classes in 30 rows(?s:.)*--accept many-classes"):
+        sets_of(tmp_path, lines)
+    assert len(sets_of(tmp_path, lines, "many-classes")) == 30
+    assert not about_classes(["a", "b", "c"], 3)  # a small example is no mistake
+
+
+def test_rows_without_any_ambiguity_are_asked_about(tmp_path):
+    lines = ["labels", "cat", "dog", "cat"]
+    with pytest.raises(
+        DataError, match=r"every one of the 3 rows has a single candidate(?s:.)*--accept singletons"
+    ):
+        sets_of(tmp_path, lines)
+    assert sets_of(tmp_path, lines, "singletons") == [["cat"], ["dog"], ["cat"]]
+    assert sets_of(tmp_path, lines, rule="majority") == [
+        ["cat"],
+        ["dog"],
+        ["cat"],
+    ]  # one label is what it gives
+    assert not about_sizes(np.array([1, 2]))
+
+
+def test_all_questions_are_asked_at_once(tmp_path):
+    with pytest.raises(DataError) as caught:
+        sets_of(tmp_path, ["id,labels", "0,Cat", "1,cat", "2,n/a"])
+    assert "--accept spelling" in str(caught.value)
+    assert "--accept na" in str(caught.value)
+
+
+def test_an_answer_that_does_not_exist():
+    with pytest.raises(
+        CandidateError, match="accept 'everything': there is no such answer; there are 'sets'"
+    ):
+        ask([], ["everything"], "a.csv")
+
+
+# ---- old labels among the features ------------------------------------------------------------
+
+
+def problem(n=200, c=5, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(c, size=n)
+    mask = rng.random((n, c)) < 0.3
+    mask[np.arange(n), truth] = True
+    return rng, truth, mask
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda truth: truth,
+        lambda truth: truth.astype(float),
+        lambda truth: [f"class {k}" for k in truth],
+        lambda truth: [None if i % 3 == 0 else str(k) for i, k in enumerate(truth)],
+    ],
+    ids=["codes", "floats", "texts", "with gaps"],
+)
+def test_a_column_that_tells_the_label_is_asked_about(column):
+    _, truth, mask = problem()
+    (question,) = about_features({"old": column(truth), "row": np.arange(200)}, mask)
+    assert 'column "old" tells the label' in str(question)
+    assert "--accept leak" in str(question)
+
+
+def test_columns_that_only_help_are_features():
+    rng, truth, mask = problem()
+    noisy = np.where(rng.random(200) < 0.1, rng.integers(5, size=200), truth)
+    columns = {
+        "noisy": noisy,
+        "binary": truth % 2,
+        "random": rng.integers(4, size=200),
+        "number": rng.normal(size=200),
+        "vector": [[1.0, 2.0]] * 200,
+        "constant": np.ones(200),
+        "text": [f"t{i}" for i in range(200)],
+    }
+    assert about_features(columns, mask) == []
+    nearly_full = rng.random((200, 3)) < 0.97
+    nearly_full[:, 0] = True
+    assert about_features({"random": rng.integers(2, size=200)}, nearly_full) == []
+
+
+# ---- unknown tasks ----------------------------------------------------------------------------
+
+
+def test_answers_about_unknown_tasks_are_left_out_on_request(tmp_path):
+    path, ids = tmp_path / "a.csv", tmp_path / "ids.txt"
+    path.write_text("task,worker,label\np,ann,cat\np,bob,dog\nzz,ann,emu\nq,ann,dog\n")
+    ids.write_text("p\nq\n")
+    with pytest.raises(DataError, match=r"line 4.*'zz' is no known id(?s:.)*--accept unknown-tasks"):
+        import_file(path, "crowd", ImportOptions(ids=str(ids)))
+    made = import_file(path, "crowd", ImportOptions(ids=str(ids), accept=("unknown-tasks",)))
+    assert made.candidates.sets() == [["cat", "dog"], ["dog"]]
+    assert made.candidates.classes == ("cat", "dog")
+    assert "answers about unknown tasks, left out: 1" in made.candidates.provenance["notes"]
+    path.write_text("task,worker,label\n0,ann,cat\n0,bob,dog\n7,ann,emu\n1,ann,\n")
+    with pytest.raises(DataError, match=r"line 5.*the label is empty"):
+        import_file(path, "crowd", ImportOptions(n_rows=2, accept=("unknown-tasks",)))
+    path.write_text("task,worker,label\n8,ann,cat\n7,ann,emu\n")
+    with pytest.raises(DataError, match=r"task 8 is no row|task '8' is no row"):
+        import_file(path, "crowd", ImportOptions(n_rows=2, accept=("unknown-tasks",)))
