@@ -88,7 +88,7 @@ def with_clean_rows(
             raise ValueError(f"X_clean has {len(x_clean)} rows, but y_clean has {len(columns)}.")
         trusted = CleanRows(x_clean, one_hot[columns])
     else:
-        labels = _vector(clean, len(X))
+        labels = clean_vector(clean, len(X))
         held = np.flatnonzero(known(labels))
         if not len(held):
             raise ValueError("clean names no label at all: every entry is missing.")
@@ -106,7 +106,7 @@ def with_clean_rows(
     return replace(roles, clean=parts[0], selection=parts[1])
 
 
-def _vector(clean: Any, n: int) -> np.ndarray:
+def clean_vector(clean: Any, n: int) -> np.ndarray:
     try:
         labels = np.asarray(as_numpy(clean))
     except ValueError:  # parts of different shapes
@@ -119,3 +119,14 @@ def _vector(clean: Any, n: int) -> np.ndarray:
         f"clean {what}, but there are {n} rows; give one entry per row (missing where unknown), or a pair "
         "(X_clean, y_clean)."
     )
+
+
+def set_sizes(mask: np.ndarray) -> dict[str, Any]:
+    """How many rows there are and how large their sets: for the record of a model."""
+    sizes = mask.sum(axis=1)
+    return {
+        "rows": len(sizes),
+        "mean_set_size": round(float(sizes.mean()), 4),
+        "largest_set": int(sizes.max()),
+        "singletons": int((sizes == 1).sum()),
+    }

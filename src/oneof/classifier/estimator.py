@@ -11,10 +11,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from oneof.classifier.clean import learns_from_clean, with_clean_rows, without_clean_rows
+from oneof.classifier.chosen import ChoicePart
+from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows, without_clean_rows
 from oneof.classifier.inputs import as_candidates, as_numpy, class_array, holds_sets
-from oneof.classifier.prediction import Predictions, restricted
-from oneof.classifier.scoring import calibration_scores, covering_rate
+from oneof.classifier.prediction import Predictions
+from oneof.classifier.scoring import covering_rate, restricted
 from oneof.classifier.settings import checked_recipe
 from oneof.methods import Method, make_method
 from oneof.training import Recipe, Run, Silent, default_progress, train
@@ -22,19 +23,21 @@ from oneof.training.progress import Progress
 from oneof.training.tracking import Several
 
 
-class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
+class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstimator):
     """A classifier learned from rows that carry one of several possible labels.
 
     Parameters
     ----------
     method : str or Method, default="rplg"
-        How to learn from candidate sets; `oneof.list_methods()` names them all.
+        How to learn from candidate sets; `oneof.list_methods()` names them all. "auto" compares a few
+        methods, networks, lengths and plain baselines out of fold and takes the best (`selection_`).
     method_params : dict, optional
         Hyper-parameters of the method, by name.
     net : str, nn.Module or (features, head), default="mlp"
         The network: "mlp" or "linear" for tables and embeddings, "resnet18", "wrn-28-2", "lenet" and others
         (`oneof.nets.IMAGE_NETS`) for images. A module of your own is copied, not changed; it returns
-        logits, and every fit starts from the weights it has.
+        logits, and every fit starts from the weights it has. With `method="auto"`, "mlp" stands for
+        both nets for tables; any other is the only one tried.
     hidden : sequence of int, default=(300, 300)
         Hidden layers of the MLP.
     batch_norm : bool, default=True
@@ -45,7 +48,10 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
     augment : {"auto", "none"}, default="auto"
         "auto" shows images (bytes, see `fit`) to the network mirrored, shifted and, in a second view,
         strongly changed (AutoAugment and Cutout). Ignored for other inputs.
-    optimiser, lr, weight_decay, schedule, epochs, batch_size, patience
+    epochs : int, optional
+        How often every row is seen. By default about 3,000 steps: 100 epochs up to 7,500 rows, 38 for
+        20,000 and 8 for 100,000 (`oneof.classifier.settings.default_epochs`).
+    optimiser, lr, weight_decay, schedule, batch_size, patience
         See `oneof.training.Recipe`.
     clean_weight : float, default=0
         Weight of cross-entropy on the clean rows in the loss.
@@ -61,8 +67,12 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         Folder for metrics and checkpoints; an interrupted `fit` continues from it.
     max_seconds : float, optional
         Start no epoch that would end later than this; at least one is trained.
+    budget : float, optional
+        Seconds that `method="auto"` may take for comparison and last fit together; trainings are
+        shortened, and comparisons left out, to keep it.
     callbacks : sequence, optional
         Told of every epoch: functions of its row of `history_`, or trackers (`oneof.training.tracking`).
+        Before, `method="auto"` tells them of every comparison; those rows have a "contender".
     verbose : bool, default=False
         Show progress.
 
@@ -72,6 +82,20 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         Class names.
     transduction_ : array (n, c)
         The disambiguated training rows: for each a distribution over its candidates.
+    selection_ : list of dict
+        After `method="auto"`: for each contender, the best first, `name`, `kind` (method or baseline),
+        `score`, `standard_error`, `rounds` it took part in, `seconds`, `chosen`, and whether it is
+        `as_good` as the chosen one; `selection_note_` says in a sentence what that means.
+    settings_ : dict
+        After `method="auto"`: the parameters that were chosen; `chosen_model()` has them as its own.
+    out_of_fold_ : array (n, c)
+        After `method="auto"`: probabilities of the training rows by models that had not seen the row.
+    label_errors_ : LabelErrors
+        After `method="auto"`: how many labels of the training rows are probably wrong, and which.
+    temperature_ : float
+        What the logits were divided by, so that `predict_proba` is as sure as it is right: found by
+        `calibrate`, by at least 20 clean rows that nothing was learned from, or out of fold by
+        `method="auto"`.
     history_ : list of dict
         One entry per epoch.
     clean_source_ : str
@@ -122,7 +146,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         lr: float = 1e-2,
         weight_decay: float = 0.0,
         schedule: str = "one-cycle",
-        epochs: int = 100,
+        epochs: int | None = None,
         batch_size: int | None = None,
         patience: int | None = None,
         clean_weight: float = 0.0,
@@ -131,6 +155,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         random_state: int | None = 0,
         run: Any = None,
         max_seconds: float | None = None,
+        budget: float | None = None,
         callbacks: Sequence[Any] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -154,12 +179,13 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.run = run
         self.max_seconds = max_seconds
+        self.budget = budget
         self.callbacks = callbacks
         self.verbose = verbose
 
     # ---- fit ----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, clean: Any = None) -> PartialLabelClassifier:
+    def fit(self, X: Any, y: Any, clean: Any = None, groups: Any = None) -> PartialLabelClassifier:
         """Learn from candidate labels.
 
         Parameters
@@ -174,6 +200,9 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         clean : (X_clean, y_clean) or vector (n,), optional
             Rows with trusted labels: further ones, or a vector with the known label of a training
             row and a missing value elsewhere (those rows leave candidate training).
+        groups : vector (n,), optional
+            Rows that belong together, such as pictures of one animal: `method="auto"` never learns from
+            one to judge another. Other methods have no use for them.
         """
         candidates = as_candidates(y)
         X = self._inputs(X, reset=True)
@@ -182,10 +211,13 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
                 f"Found input variables with inconsistent numbers of samples: X has {len(X)} rows, "
                 f"y has {len(candidates)}."
             )
-        recipe = self.recipe()
+        if self.method == "auto":
+            return self.choose(X, candidates, clean, groups)
+        recipe = self.recipe(len(X))
         method = make_method(self.method, self.method_params)
         learns = learns_from_clean(method, recipe, len(X))
         self.classes_ = class_array(candidates.classes)
+        self.forget()
         if clean is None:
             roles = without_clean_rows(X, candidates, recipe)
         else:
@@ -218,7 +250,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
             selection=roles.selection,
             views=self._views(),
             run=Run(self.run) if self.run is not None else None,
-            progress=self._progress(method),
+            progress=self.progress(method.info.name, recipe.epochs),
         )
         self.method_ = method
         self.net_ = method.predictors(trained.state)
@@ -229,23 +261,19 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
         self.trained_on_ = set_sizes(candidates.mask[roles.rows])
         self.encoder_ = self.checked_ = None
-        if hasattr(self, "calibration_scores_"):
-            del self.calibration_scores_  # those of an earlier fit
-        # `predict_set` goes by labelled rows that had no part in the training, not even in its end
+        # confidence goes by labelled rows that had no part in the training, not even in its end
         apart = roles.clean if roles.selection is None and not learns else roles.selection
         if apart is not None and recipe.patience is None:
-            self.calibration_scores_ = calibration_scores(
-                self.prepared_proba(apart.x), apart.mask.argmax(axis=1)
-            )
+            self._calibrate_on(apart.x, apart.mask.argmax(axis=1))
         self.transduction_ = np.empty(candidates.mask.shape, dtype=np.float32)
         self.transduction_[roles.rows] = trained.pseudo_labels
         if len(roles.held):  # the label that was given, or the model's opinion on the set
             self.transduction_[roles.held] = restricted(self.prepared_proba(x[roles.held]), roles.held_mask)
         return self
 
-    def recipe(self) -> Recipe:
-        """How `fit` will train; raises on settings that cannot be meant."""
-        return checked_recipe(self)
+    def recipe(self, n_rows: int | None = None) -> Recipe:
+        """How `fit` will train on so many rows; raises on settings that cannot be meant."""
+        return checked_recipe(self, n_rows)
 
     def with_encoder(self, encoder: Any) -> PartialLabelClassifier:
         """Keep with a fitted model how tables become its features. Returns the model.
@@ -282,11 +310,12 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         self.transduction_ = transduction
         return self
 
-    def _progress(self, method: Method) -> Progress:
+    def progress(self, name: str, epochs: int) -> Progress:
+        """What hears of a training: the bar where there is one, and the callbacks."""
         shown = default_progress() if self.verbose else Silent()
         if not self.callbacks:
             return shown
-        config = {"method": method.info.name, "net": str(self.net), "epochs": self.epochs, "lr": self.lr}
+        config = {"method": name, "net": str(self.net), "epochs": epochs, "lr": self.lr}
         return Several(shown, *self.callbacks, config=config)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -301,7 +330,7 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         """Write the fitted model to a folder: weights as safetensors, everything else as JSON."""
         from oneof.classifier.persist import save
 
-        save(self, path)
+        save(self.chosen_model(), path)
 
     def __getstate__(self) -> Any:
         # copies of a model made on a GPU are usable without one; predictions move it back
@@ -315,14 +344,3 @@ class PartialLabelClassifier(Predictions, ClassifierMixin, BaseEstimator):
         tags.input_tags.three_d_array = self._takes_more_than_tables
         tags.non_deterministic = False
         return tags
-
-
-def set_sizes(mask: np.ndarray) -> dict[str, Any]:
-    """How many rows there are and how large their sets: for the record of a model."""
-    sizes = mask.sum(axis=1)
-    return {
-        "rows": len(sizes),
-        "mean_set_size": round(float(sizes.mean()), 4),
-        "largest_set": int(sizes.max()),
-        "singletons": int((sizes == 1).sum()),
-    }

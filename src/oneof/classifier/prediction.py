@@ -13,12 +13,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from oneof.candidates import Candidates
+from oneof.classifier.calibration import ENOUGH, cool, temperature
 from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
 from oneof.classifier.network import NetworkPart
 from oneof.classifier.scoring import (
     SCORES,
     RiskCoverage,
     calibration_scores,
+    restricted,
     risk_coverage,
     score_limit,
     sets_within,
@@ -30,6 +32,7 @@ class Predictions(NetworkPart):
 
     calibration_scores_: dict[str, np.ndarray]
     checked_: dict[str, Any] | None
+    temperature_: float
     encoder_: Any
 
     def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
@@ -61,11 +64,15 @@ class Predictions(NetworkPart):
         check_is_fitted(self)
         return chosen(self.predict_proba(X, allowed), self.classes_, reject_below)
 
-    def calibrate(self, X: Any, y: Any, *, record_accuracy: bool = False) -> Any:
-        """Learn from labelled rows how wide `predict_set` has to be. Returns the model.
+    def calibrate(self, X: Any, y: Any, *, record_accuracy: bool = False, probabilities: bool = True) -> Any:
+        """Learn from labelled rows how sure to be and how wide `predict_set` has to be. Returns the model.
 
         The rows must be new to the model: on rows it has learned from it looks better than it is, and the
         sets would be too small. Calibrating again replaces what was there.
+
+        From 20 rows on the logits are divided by a temperature, inside the network's last layer:
+        `predict_proba` is less (or more) sure then, `predict` says the same, and a saved or exported
+        model has it too.
 
         Parameters
         ----------
@@ -74,16 +81,32 @@ class Predictions(NetworkPart):
             True labels.
         record_accuracy : bool, default=False
             Keep the accuracy on these rows as `checked_`, for the model card.
+        probabilities : bool, default=True
+            Whether to change `predict_proba`.
         """
         check_is_fitted(self)
         columns = label_columns(np.asarray(as_numpy(y)), self.classes_, "y")
-        p = self._raw_probabilities(X)
-        if not len(p) == len(columns) > 0:
-            raise ValueError(f"X has {len(p)} rows, but y has {len(columns)} labels.")
-        self.calibration_scores_ = calibration_scores(p, columns)
+        x = self.prepare(self._inputs(X, reset=False))
+        if not len(x) == len(columns) > 0:
+            raise ValueError(f"X has {len(x)} rows, but y has {len(columns)} labels.")
+        p = self._calibrate_on(x, columns, probabilities)
         if record_accuracy:
             self.checked_ = {"rows": len(p), "accuracy": float((p.argmax(axis=1) == columns).mean())}
         return self
+
+    def _calibrate_on(self, x: np.ndarray, columns: np.ndarray, probabilities: bool = True) -> np.ndarray:
+        """Calibrate on inputs that went through `prepare`. Returns their probabilities afterwards."""
+        p = self.prepared_proba(x)
+        if probabilities and len(p) >= ENOUGH:
+            self.set_temperature(temperature(p, columns[:, None] == np.arange(p.shape[1])))
+            p = self.prepared_proba(x)
+        self.calibration_scores_ = calibration_scores(p, columns)
+        return p
+
+    def set_temperature(self, t: float) -> None:
+        """Divide the logits by t from now on; `temperature_` is the product of all such numbers."""
+        if cool(self.net_, t):
+            self.temperature_ = getattr(self, "temperature_", 1.0) * t
 
     def predict_set(
         self,
@@ -199,11 +222,3 @@ def _named(names: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def _listed(classes: np.ndarray, limit: int = 10) -> str:
     names = ", ".join(map(repr, classes.tolist()[:limit]))
     return names + (f", … {len(classes)} in all" if len(classes) > limit else "")
-
-
-def restricted(probabilities: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Each row renormalised to the labels of its mask; rows without any mass there become uniform."""
-    inside = probabilities * mask
-    mass = inside.sum(axis=1, keepdims=True)
-    flat = mask / mask.sum(axis=1, keepdims=True)
-    return np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)

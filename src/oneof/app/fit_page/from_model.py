@@ -86,16 +86,18 @@ def write_model_report(
 
 def model_settings(model: PartialLabelClassifier) -> dict[str, str]:
     """How a model was made, in names and values for people."""
+    model = model.chosen_model()
     params = ", ".join(f"{name} {value}" for name, value in model.method_.params().items())
     parameters = sum(p.numel() for net in model.net_ for p in net.parameters())
-    batch = model.recipe().rows_per_step(model.trained_on_["rows"])
+    recipe = model.recipe(model.trained_on_["rows"])
+    batch = recipe.rows_per_step(model.trained_on_["rows"])
     return {
         "method": model.method_.info.name + (f" ({params})" if params else ""),
         "network": f"{model.net if isinstance(model.net, str) else type(model.net).__name__}, "
         f"{parameters:,} parameters",
         "scaling": str(model.scaling),
         "optimiser": f"{model.optimiser}, learning rate {model.lr:g}, weight decay {model.weight_decay:g}, "
-        f"{model.schedule}, {len(model.history_)} of {model.epochs} epochs, batches of {batch}",
+        f"{model.schedule}, {len(model.history_)} of {recipe.epochs} epochs, batches of {batch}",
         "seed": str(model.random_state),
         "device": str(choose_device(model.device)),
         "versions": f"oneof {oneof.__version__}, torch {torch.__version__}, numpy {np.__version__}, "

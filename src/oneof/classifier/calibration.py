@@ -1,0 +1,164 @@
+"""Confidence that means something: one temperature for a network's logits, and how many labels are wrong.
+
+A temperature T divides the logits: the order of the classes stays, only how sure the model is changes. It
+is the T under which rows that the model has not learned from are most likely: with known labels their
+log-probability (Guo et al., ICML 2017), with candidate sets that of the whole set, which is the likelihood of
+the labels where a set says nothing beyond "one of these". Sets whose wrong labels look like the right one
+leave the model too sure; known labels do not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from torch import nn
+
+from oneof.classifier.scoring import restricted
+
+COOLEST, HOTTEST = 0.05, 20.0
+TINY = 1e-12
+ENOUGH = 20
+"""Known labels from which on a temperature goes by them alone."""
+
+
+def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
+    """The temperature under which the labels or sets of these rows are most likely.
+
+    Parameters
+    ----------
+    probabilities : array (n, c)
+        What the model says about rows it has not learned from.
+    mask : bool array (n, c)
+        The label of every row, or its candidates.
+    """
+    logits = np.log(np.maximum(probabilities, TINY))
+    told = mask.any(axis=1) & ~mask.all(axis=1)  # other rows say nothing about any temperature
+    if not told.any():
+        return 1.0
+    logits, mask = logits[told], mask[told]
+
+    def surprise(log_t: float) -> float:
+        z = logits / np.exp(log_t)
+        inside = logsumexp(np.where(mask, z, -np.inf), axis=1)
+        return float((logsumexp(z, axis=1) - inside).mean())
+
+    found = minimize_scalar(surprise, bounds=(np.log(COOLEST), np.log(HOTTEST)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def tempered(probabilities: np.ndarray, t: float) -> np.ndarray:
+    """Probabilities as they are after their logits were divided by t."""
+    z = np.log(np.maximum(probabilities, TINY)) / t
+    return np.exp(z - logsumexp(z, axis=1, keepdims=True))
+
+
+def cool(nets: Iterable[nn.Module], t: float) -> bool:
+    """Divide the logits of networks by t, inside their last layer: a saved or exported model has it too.
+
+    Says whether it was possible: the head must be an `nn.Linear`.
+    """
+    heads: dict[int, Any] = {id(net.head): net.head for net in nets}
+    if not all(isinstance(head, nn.Linear) for head in heads.values()):
+        warnings.warn(
+            "probabilities stay as they are: a temperature needs a network whose head is an nn.Linear.",
+            stacklevel=3,
+        )
+        return False
+    with torch.no_grad():
+        for head in heads.values():
+            for value in (head.weight, head.bias):
+                if value is not None:
+                    value.div_(t)
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class LabelErrors:
+    """Which labels of the training rows are probably wrong.
+
+    Parameters
+    ----------
+    labels : int array (n,)
+        Column of the label of every row.
+    wrong : array (n,)
+        Probability that it is wrong, by a model that has not seen the row; 0 where the label is known.
+    """
+
+    labels: np.ndarray
+    wrong: np.ndarray
+
+    @property
+    def expected(self) -> int:
+        """How many labels are wrong, by expectation."""
+        return round(float(self.wrong.sum()))
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """All rows, the most doubtful label first."""
+        return np.argsort(-self.wrong, kind="stable")
+
+    @property
+    def first(self) -> np.ndarray:
+        """The rows to look at first: as many as are expected to be wrong."""
+        return self.rows[: self.expected]
+
+
+def label_errors(
+    probabilities: Any,
+    mask: np.ndarray,
+    *,
+    labels: np.ndarray | None = None,
+    truth_may_be_outside: bool = False,
+    trusted: np.ndarray | None = None,
+    clean: tuple[np.ndarray, np.ndarray] | None = None,
+) -> LabelErrors:
+    """How many labels of the training rows are wrong, and which ones first.
+
+    Parameters
+    ----------
+    probabilities : array (n, c)
+        Of the training rows, by models that have not seen the row (`out_of_fold_`).
+    mask : bool array (n, c)
+        Their candidates.
+    labels : int array (n,), optional
+        Columns of the labels in question; default: the most probable candidate.
+    truth_may_be_outside : bool
+        Whether a label can be wrong because the right one is no candidate.
+    trusted : bool array (n,), optional
+        Rows whose label is known.
+    clean : (rows, columns), optional
+        Rows of `probabilities` with the columns of their true labels: how sure the model may be of its choice
+        among candidates is learned from them, where they are enough.
+
+    Examples
+    --------
+    >>> sets = np.array([[True, True, False], [True, True, False]])
+    >>> found = label_errors([[0.9, 0.1, 0.0], [0.5, 0.4, 0.1]], sets)
+    >>> found.wrong.round(2).tolist(), found.expected, found.first.tolist()
+    ([0.1, 0.44], 1, [1])
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    inside = p if truth_may_be_outside else restricted(p, mask)
+    if clean is not None:
+        rows, columns = clean
+        several = mask[rows].sum(axis=1) > 1 if not truth_may_be_outside else np.ones(len(rows), dtype=bool)
+        if not truth_may_be_outside:
+            several &= mask[rows, columns]
+        rows, columns = rows[several], columns[several]
+        if len(rows) >= ENOUGH:
+            t = temperature(inside[rows], np.eye(p.shape[1], dtype=bool)[columns])
+            inside = tempered(inside, t) if truth_may_be_outside else restricted(tempered(inside, t), mask)
+    if labels is None:
+        labels = np.where(mask, inside, -1.0).argmax(axis=1)
+    wrong = 1 - inside[np.arange(len(p)), labels]
+    if trusted is not None:
+        wrong = np.where(trusted, 0.0, wrong)
+    return LabelErrors(labels, np.clip(wrong, 0.0, 1.0))

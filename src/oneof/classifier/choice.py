@@ -1,0 +1,211 @@
+"""`method="auto"`: a choice made on the data.
+
+A small portfolio (methods that the records in `results/` support, with a linear model and an MLP, this one at
+two lengths, and two scalings of the features) and plain baselines are compared out of fold (`contenders.py`,
+`standings.py`). Round r of a successive halving trains on all folds but the r-th and judges by that one. The
+first round leaves out what has little hope: the scaling that served the first method worse, a long training
+of a net that was no good after a short one. After each round the better half of the methods goes on;
+baselines always do, as they cost next to nothing. The winner is fitted on all rows, and made as sure as it
+was right out of fold.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates import Candidates
+from oneof.classifier.baselines import fit_baseline
+from oneof.classifier.calibration import ENOUGH, LabelErrors, label_errors, temperature, tempered
+from oneof.classifier.contenders import METHODS, ChoiceData, Contender, portfolio, promising
+from oneof.classifier.fold_files import FoldFiles
+from oneof.classifier.standings import note, ordered, score, table
+from oneof.training.progress import closing
+
+LONG_FITS = 8
+"""Cost of a whole choice in trainings of the long MLP, about: a budget shortens them until so many fit in."""
+LAST_FIT = 1.5
+"""Time of the last fit, on all rows, in trainings on all folds but one."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The outcome of a choice."""
+
+    model: Any
+    settings: dict[str, Any]
+    selection: list[dict[str, Any]]
+    selection_note: str
+    out_of_fold: np.ndarray
+    label_errors: LabelErrors
+
+
+def choose(model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any) -> Selected:
+    """Compare, take the best, fit it on all rows. `model` has the settings that all contenders share."""
+    recipe = model.recipe(len(X))
+    data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed)
+    comparison = Comparison(model, data, recipe.seed)
+    comparison.run()
+    finalists = ordered(comparison.finalists(), data)
+    best = finalists[0]
+    fitted = comparison.fitted(best, np.arange(len(X)), np.arange(data.n_clean), last=True)
+    left = [c for c in comparison.contenders if c.rounds and c not in finalists]
+    left.sort(key=lambda c: (c.rounds, score(c, data)), reverse=True)
+    selection = table(finalists, left, data)
+    p, errors = calibrated(fitted, best, data)
+    return Selected(fitted, used(best), selection, note(selection), p, errors)
+
+
+def used(best: Contender) -> dict[str, Any]:
+    """The winner's parameters; a baseline's method is the nearest one that has a name."""
+    if best.is_baseline:
+        return {**best.settings, "method": "clean-only" if "clean" in best.name else "average"}
+    return dict(best.settings)
+
+
+def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:
+    """Make the model as sure as it was right out of fold. The rows' probabilities, their doubtful labels."""
+    mask, p, clean = data.candidates.mask, best.probabilities, data.clean
+    judged = ~np.isnan(p[:, 0])
+    if not judged.all():
+        return p, label_errors(fitted.transduction_, mask)
+    if clean is not None and len(clean) >= ENOUGH:
+        t = temperature(best.clean_probabilities, np.eye(mask.shape[1], dtype=bool)[clean.columns])
+    else:
+        t = temperature(p, mask)
+    fitted.set_temperature(t)
+    p = tempered(p, t)
+    trusted = np.zeros(len(p), dtype=bool)
+    known_rows = None
+    if data.clean_rows is not None and clean is not None:
+        trusted[data.clean_rows] = True
+        known_rows = (data.clean_rows, clean.columns)
+    outside = data.candidates.truth_may_be_outside
+    return p, label_errors(p, mask, truth_may_be_outside=outside, trusted=trusted, clean=known_rows)
+
+
+@dataclass
+class Comparison:
+    """Contenders, folds and the clock."""
+
+    model: Any
+    data: ChoiceData
+    seed: int
+    began: float = field(default_factory=lambda: time.perf_counter())
+
+    def __post_init__(self) -> None:
+        model, data = self.model, self.data
+        (n, c), long = data.candidates.mask.shape, model.recipe(len(data.x)).epochs
+        if model.budget is not None:
+            long = max(1, min(long, int(model.budget / LONG_FITS / self.seconds_per_epoch())))
+        self.contenders = [
+            Contender(name, kind, settings, np.full((n, c), np.nan), np.full((data.n_clean, c), np.nan))
+            for name, kind, settings in portfolio(model, data, long)
+        ]
+        shared = model.get_params(deep=False)
+        for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device"):
+            shared.pop(name)
+        key = repr((shared, self.seed, [fold.tolist() for fold in data.folds]))
+        self.files = FoldFiles.of(model.run, data.x, data.candidates, data.clean, key)
+
+    def seconds_per_epoch(self) -> float:
+        """Of the net that all lengths go by, measured on two epochs."""
+        settings = {"method": METHODS[0], "epochs": 2}
+        trial = Contender("trial", "method", settings, np.zeros(0), np.zeros(0))
+        began = time.perf_counter()
+        self.fitted(trial, np.arange(len(self.data.x)), np.arange(self.data.n_clean))
+        return (time.perf_counter() - began) / 2
+
+    # ---- rounds -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Judge the contenders fold by fold; only the better half of the methods sees the next fold."""
+        rounds, there = len(self.data.folds), list(self.contenders)
+        total = rounds * len(there)  # at most; a few are left out before they begin
+        progress = self.model.progress("auto", total)
+        progress.start("choosing", total, 0)
+        done = 0
+
+        def order(some: Sequence[Contender]) -> list[Contender]:
+            return ordered(some, self.data)
+
+        with closing(progress):
+            for number in range(rounds):
+                judged: list[Contender] = []
+                for contender in there:
+                    if self.out_of_time(contender) or not (number or promising(contender, judged, order)):
+                        continue
+                    self.judge(contender, number)
+                    judged.append(contender)
+                    reached = score(contender, self.data)
+                    facts = {"contender": contender.name, "round": number, "score": reached}
+                    progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
+                    done += 1
+                methods = [c for c in order(judged) if not c.is_baseline]
+                kept = methods[: halved(len(methods))]
+                there = [c for c in judged if c.is_baseline or c in kept]
+
+    def judge(self, contender: Contender, number: int) -> None:
+        """What a contender that has not seen a fold says about it."""
+        data, held, clean_held = self.data, self.data.folds[number], self.data.clean_folds[number]
+        began = time.perf_counter()
+        stored = self.files.read(contender.name, contender.settings, number)
+        if stored is None:
+            rows = np.setdiff1d(np.arange(len(data.x)), held)
+            fitted = self.fitted(contender, rows, np.setdiff1d(np.arange(data.n_clean), clean_held))
+            stored = [fitted.prepared_proba(fitted.prepare(data.x[held]))]
+            if data.clean is not None and len(clean_held):
+                stored.append(fitted.prepared_proba(fitted.prepare(data.clean.x[clean_held])))
+            self.files.write(contender.name, contender.settings, number, stored)
+        contender.probabilities[held] = stored[0]
+        if len(stored) > 1:
+            contender.clean_probabilities[clean_held] = stored[1]
+        contender.rounds += 1
+        contender.seconds += time.perf_counter() - began
+
+    def out_of_time(self, contender: Contender) -> bool:
+        """Whether judging one more would leave too little of the budget for the last fit."""
+        budget = self.model.budget
+        known = [c for c in self.contenders if c.rounds and not c.is_baseline]
+        if budget is None or not known or contender.is_baseline:
+            return False
+        longest = max(c.seconds / c.rounds for c in known)
+        # before its first round a contender may take as long as the longest so far
+        one = contender.seconds / contender.rounds if contender.rounds else longest
+        return time.perf_counter() - self.began + one + LAST_FIT * longest > budget
+
+    def finalists(self) -> list[Contender]:
+        """Those that every fold has judged; where there was no time for that, those that most have."""
+        methods = [c for c in self.contenders if not c.is_baseline]
+        most = max(c.rounds for c in methods)
+        if not most:
+            return methods[:1]
+        return [c for c in self.contenders if c.rounds >= most]
+
+    def fitted(self, contender: Contender, rows: np.ndarray, clean: np.ndarray, last: bool = False) -> Any:
+        """A model of the contender's settings on some rows and some of the clean rows."""
+        data, model, settings = self.data, self.model, dict(contender.settings)
+        quiet: dict[str, Any] = {"random_state": self.seed, "selection_share": 0.0}
+        if not last:
+            quiet |= {"run": None, "callbacks": None, "verbose": False, "patience": None}
+        made = type(model)(**{**model.get_params(deep=False), **quiet, **settings})
+        part, sets = data.clean_part(clean), data.candidates.take(rows)
+        if contender.is_baseline:
+            return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed)
+        if part is None or len(part) < 2:
+            made.clean_weight = 0.0  # one row alone cannot be normalised
+        with warnings.catch_warnings():
+            if not last:
+                warnings.simplefilter("ignore")
+            return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows))
+
+
+def halved(n: int) -> int:
+    """How many of n methods see the next fold: two at least, so that there is something to compare."""
+    return min(n, max(2, math.ceil(n / 2)))

@@ -1,0 +1,54 @@
+"""What `method="auto"` adds to the estimator: its fit, what it leaves behind, the model it chose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates import Candidates
+from oneof.classifier.calibration import LabelErrors
+
+LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
+"""What a choice leaves behind beside the model."""
+
+
+class ChoicePart:
+    """The part of `PartialLabelClassifier` that takes over what a choice found."""
+
+    settings_: dict[str, Any]
+    selection_: list[dict[str, Any]]
+    selection_note_: str
+    out_of_fold_: np.ndarray
+    label_errors_: LabelErrors
+
+    def choose(self, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any) -> Any:
+        """Fit by comparing; see `oneof.classifier.choice`."""
+        from oneof.classifier.choice import choose
+
+        self.forget()
+        chosen = choose(self, X, candidates, clean, groups)
+        for name, value in vars(chosen.model).items():
+            if name.endswith("_") and name not in ("feature_names_in_", "n_features_in_"):
+                setattr(self, name, value)
+        for name in LEFT:
+            setattr(self, name, getattr(chosen, name.rstrip("_")))
+        return self
+
+    def forget(self) -> None:
+        """Drop what only some fits leave behind: those of an earlier one."""
+        for name in (*LEFT, "calibration_scores_", "temperature_"):
+            vars(self).pop(name, None)
+
+    def chosen_model(self) -> Any:
+        """The fitted model as if what `method="auto"` chose had been asked for; else the model itself."""
+        if not hasattr(self, "settings_"):
+            return self
+        params = self.get_params(deep=False)  # type: ignore[attr-defined]
+        plain = type(self)(**{**params, **self.settings_})
+        for name, value in vars(self).items():
+            if name.endswith("_"):
+                setattr(plain, name, value)
+        for name in LEFT:
+            vars(plain).pop(name)
+        return plain

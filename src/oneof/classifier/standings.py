@@ -1,0 +1,151 @@
+"""Who is better, by what was said about rows nobody had learned from.
+
+Two criteria, one after the other: where there are clean rows, accuracy on them; then the candidate sets, by
+the covering rate (with evidence: by the support of the prediction). Contenders within one standard error of
+the best are equal as far as such rows can tell, and go on to the next criterion. Those that stay equal to
+the end come in the order of the records (`preference`). The approximated accuracy is shown, but decides
+nothing: it prefers whatever is sure, right or wrong (CC, trained long, was its choice on most sets we tried).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneof.classifier.baselines import evidence_of
+from oneof.classifier.contenders import ChoiceData, Contender
+from oneof.classifier.scoring import label_free
+
+EQUAL = 1.0
+"""Standard errors of the difference within which two contenders count as equal."""
+RECORDS = ("rplg+", "proden", "cc")
+"""Methods in the order of `results/rplg_plus`, on tables."""
+
+
+def right_on_clean(contender: Contender, data: ChoiceData) -> np.ndarray:
+    """(m,): which clean rows were predicted right; NaN where they were not judged yet."""
+    assert data.clean is not None
+    p = contender.clean_probabilities
+    right = np.nan_to_num(p).argmax(axis=1) == data.clean.columns
+    return np.where(np.isnan(p[:, 0]), np.nan, right)
+
+
+def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.ndarray]:
+    """(n,): whether the prediction is a candidate (or its support), and its share of their probability."""
+    mask, p = data.candidates.mask, contender.probabilities
+    judged = ~np.isnan(p[:, 0])
+    cover, share = np.full((2, len(p)), np.nan)
+    if judged.any():
+        cover[judged], share[judged] = label_free(p[judged], mask[judged])
+    evidence = evidence_of(data.candidates)
+    if evidence is not None:
+        support = evidence / evidence.max(axis=1, keepdims=True)
+        cover[judged] = support[judged, p[judged].argmax(axis=1)]
+    return cover, share
+
+
+def criteria(contender: Contender, data: ChoiceData) -> list[np.ndarray]:
+    """What decides, row by row, the first criterion first."""
+    cover = covering(contender, data)[0]
+    return [cover] if data.clean is None else [right_on_clean(contender, data), cover]
+
+
+def ordered(contenders: Sequence[Contender], data: ChoiceData) -> list[Contender]:
+    """The best first, judged by the rows that all of them were judged by."""
+    found = {c.name: criteria(c, data) for c in contenders}
+    by_name = {c.name: c for c in sorted(contenders, key=preference)}
+    return [by_name[name] for name in _ordered(list(by_name), found)]
+
+
+def preference(contender: Contender) -> tuple[bool, bool, float, int]:
+    """Small for what the records favour: methods, nets that learn features, long trainings, RPLG+."""
+    if contender.is_baseline:
+        return True, True, 0.0, 0
+    settings = contender.settings
+    place = RECORDS.index(settings["method"]) if settings["method"] in RECORDS else len(RECORDS)
+    return False, settings["net"] == "linear", -settings["epochs"], place
+
+
+def _ordered(names: list[str], found: dict[str, list[np.ndarray]]) -> list[str]:
+    if len(names) < 2 or not found[names[0]]:
+        return names
+    first = np.stack([found[name][0] for name in names])
+    judged = ~np.isnan(first).any(axis=0)
+    means = dict(zip(names, first[:, judged].mean(axis=1))) if judged.any() else dict.fromkeys(names, 0.0)
+    top = max(names, key=lambda name: means[name])
+    equal = [name for name in names if not judged.any() or as_good(found[name][0], found[top][0])]
+    rest = sorted((name for name in names if name not in equal), key=lambda name: -means[name])
+    return _ordered(equal, {name: values[1:] for name, values in found.items()}) + rest
+
+
+def as_good(one: np.ndarray, best: np.ndarray) -> bool:
+    """Whether one is no more than `EQUAL` standard errors of the difference behind the other."""
+    difference = best - one
+    difference = difference[~np.isnan(difference)]
+    if len(difference) < 2:
+        return False
+    error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
+    return float(difference.mean()) <= EQUAL * error + 1e-9  # one row more or less is always equal
+
+
+def mean_and_error(row_values: np.ndarray) -> tuple[float, float]:
+    """Mean and standard error of the rows that were judged; NaN without any."""
+    seen = row_values[~np.isnan(row_values)]
+    if not len(seen):
+        return math.nan, math.nan
+    return float(seen.mean()), float(seen.std() / math.sqrt(len(seen)))
+
+
+def score(contender: Contender, data: ChoiceData) -> float:
+    """By the first criterion, over the rows judged so far."""
+    return mean_and_error(criteria(contender, data)[0])[0]
+
+
+def table(
+    finalists: Sequence[Contender], others: Sequence[Contender], data: ChoiceData
+) -> list[dict[str, Any]]:
+    """`selection_`: finalists in their order, the chosen one first, then those that left earlier."""
+    winner = criteria(finalists[0], data)
+    voted = evidence_of(data.candidates) is not None
+    by = "support of the prediction" if voted else "covering rate"
+    made = []
+    for place, c in enumerate((*finalists, *others)):
+        found = criteria(c, data)
+        mean, error = mean_and_error(found[0])
+        cover, share = covering(c, data)
+        equal = all(as_good(one, best) for one, best in zip(found, winner))
+        made.append(
+            {
+                "name": c.name,
+                "kind": c.kind,
+                "score": mean,
+                "standard_error": error,
+                "judged_by": by if data.clean is None else "accuracy on clean rows",
+                by.replace(" ", "_"): mean_and_error(cover)[0],
+                "approximated_accuracy": mean_and_error(share)[0],
+                "rounds": c.rounds,
+                "seconds": round(c.seconds, 3),
+                "chosen": place == 0,
+                "as_good": place == 0 or (place < len(finalists) and equal),
+            }
+        )
+    return made
+
+
+def note(selection: Sequence[dict[str, Any]]) -> str:
+    """One sentence about the choice, and one about the baseline where it is as good."""
+    best = selection[0]
+    if math.isnan(best["score"]):
+        return f"{best['name']} was taken without a comparison: there are too few rows to hold any out."
+    told = (
+        f"{best['name']} was chosen: {best['judged_by']} {best['score']:.3f} ± {best['standard_error']:.3f}."
+    )
+    if best["kind"] == "baseline":
+        return told + " It is a baseline: no method that learns from the candidate sets was better."
+    plain = [row for row in selection if row["kind"] == "baseline" and row["as_good"]]
+    if plain:
+        return told + f" The baseline is as good: {plain[0]['name']} has {plain[0]['score']:.3f}."
+    return told

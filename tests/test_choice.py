@@ -1,0 +1,317 @@
+"""`method="auto"`: compared out of fold, bounded, resumable, and honest about baselines."""
+
+import numpy as np
+import pytest
+import torch
+
+import oneof
+from oneof import Candidates, PartialLabelClassifier
+from oneof.classifier import choice
+from oneof.classifier.baselines import KnownRows, fit_baseline
+from oneof.classifier.calibration import tempered
+from oneof.classifier.contenders import ChoiceData, Contender, portfolio, promising, row_folds
+from oneof.classifier.settings import default_epochs
+from oneof.classifier.standings import as_good, note, ordered
+from tests.test_inputs import problem
+
+X, Y, MASK = problem()
+N = len(Y)
+CLEAN = np.where(np.arange(N) % 3 == 0, Y, np.nan)
+
+
+def auto(**more):
+    return PartialLabelClassifier("auto", **{"hidden": (8,), "epochs": 20, "device": "cpu", **more})
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return auto().fit(X, Candidates.from_mask(MASK, ["ant", "bee", "cow"]))
+
+
+def test_the_winner_is_a_model_like_any_other(chosen, tmp_path):
+    assert chosen.get_params()["method"] == "auto"
+    assert chosen.score(X, np.array(["ant", "bee", "cow"])[Y]) > 0.9
+    plain = chosen.chosen_model()
+    assert plain.method == chosen.settings_["method"] != "auto"
+    np.testing.assert_array_equal(plain.predict_proba(X), chosen.predict_proba(X))
+    chosen.save(tmp_path / "model")
+    again = oneof.load(tmp_path / "model")
+    np.testing.assert_allclose(again.predict_proba(X), chosen.predict_proba(X), atol=1e-6)
+
+
+def test_the_selection_tells_how_it_was_made(chosen):
+    first, *others = chosen.selection_
+    wanted = {"name", "kind", "score", "standard_error", "rounds", "seconds", "chosen", "as_good"}
+    assert wanted <= first.keys()
+    assert first["chosen"]
+    assert not any(row["chosen"] for row in others)
+    assert first["rounds"] == 3
+    methods = [row for row in chosen.selection_ if row["kind"] == "method"]
+    assert {row["rounds"] for row in methods} >= {1, 3}  # some left after the first round
+    assert [row["rounds"] for row in chosen.selection_ if row["kind"] == "baseline"] == [3]
+    assert first["name"] in chosen.selection_note_
+
+
+def test_training_rows_are_judged_by_models_that_have_not_seen_them(chosen):
+    assert chosen.out_of_fold_.shape == MASK.shape
+    np.testing.assert_allclose(chosen.out_of_fold_.sum(axis=1), 1)
+    assert not np.allclose(chosen.out_of_fold_, chosen.predict_proba(X))
+    assert np.mean(chosen.label_errors_.labels == Y) > 0.9
+    assert chosen.temperature_ > 0
+
+
+def test_another_fit_forgets_the_choice(chosen):
+    model = auto().fit(X, MASK)
+    model.set_params(method="proden").fit(X, MASK)
+    for name in ("selection_", "settings_", "out_of_fold_", "label_errors_", "temperature_"):
+        assert not hasattr(model, name)
+    assert model.chosen_model() is model
+
+
+@pytest.mark.parametrize("kind", ["vector", "pair"])
+def test_clean_rows_judge_where_there_are_some(kind):
+    more, labels, _ = problem(30, seed=1)
+    model = auto().fit(X, MASK, clean=CLEAN if kind == "vector" else (more, labels))
+    assert {row["judged_by"] for row in model.selection_} == {"accuracy on clean rows"}
+    assert "linear model, clean rows alone" in [row["name"] for row in model.selection_]
+    assert model.score(X, Y) > 0.9
+    if kind == "vector":
+        assert (model.label_errors_.wrong[~np.isnan(CLEAN)] == 0).all()
+
+
+def test_everything_is_repeatable():
+    fits = [auto(random_state=3).fit(X, MASK) for _ in range(2)]
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in fits))
+    assert fits[0].selection_note_ == fits[1].selection_note_
+
+
+def test_callbacks_hear_of_comparisons_and_of_the_last_fit():
+    heard = []
+    model = auto(callbacks=[heard.append]).fit(X, MASK)
+    compared = [row for row in heard if "contender" in row]
+    assert {row["round"] for row in compared} == {0, 1, 2}
+    assert all(0 <= row["score"] <= 1 for row in compared)
+    assert heard[len(compared) :] == model.history_
+
+
+def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
+    first = auto(run=tmp_path / "run").fit(X, MASK)
+    fitted = []
+    whole = choice.Comparison.fitted
+
+    def counted(self, contender, rows, clean, last=False):
+        fitted.append(last)
+        return whole(self, contender, rows, clean, last)
+
+    monkeypatch.setattr(choice.Comparison, "fitted", counted)
+    again = auto(run=tmp_path / "run").fit(X, MASK)
+    assert fitted == [True]  # all comparisons were read, only the last fit is looked up in its own run
+    np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
+    auto(run=tmp_path / "other").fit(X[:60], MASK[:60])
+    assert len(fitted) > 5
+
+
+def test_a_budget_shortens_and_leaves_out(monkeypatch):
+    """The clock is a counter: every look at it takes a second."""
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(choice.time, "perf_counter", lambda: float(next(ticks)))
+    free = auto(epochs=100).recipe(N).epochs
+    model = auto(epochs=100, budget=12.0).fit(X, MASK)
+    assert free == 100
+    assert len(model.history_) < 100
+    judged = sum(row["rounds"] for row in model.selection_ if row["kind"] == "method")
+    assert 0 < judged < 8
+
+
+def test_a_budget_is_a_number_of_seconds():
+    with pytest.raises(ValueError, match="budget is -1"):
+        auto(budget=-1).fit(X, MASK)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_too_few_rows_for_folds():
+    model = auto().fit(X[:4], MASK[:4])
+    assert "without a comparison" in model.selection_note_
+    assert model.predict(X).shape == (N,)
+
+
+# ---- folds ------------------------------------------------------------------------------------
+
+
+def test_folds_keep_groups_together():
+    groups = np.arange(N) // 9
+    held = row_folds(N, groups, seed=0)
+    assert sorted(np.concatenate(held).tolist()) == list(range(N))
+    for fold in held:
+        assert not set(groups[fold]) & set(groups[np.setdiff1d(np.arange(N), fold)])
+    assert row_folds(N, np.zeros(N), seed=0) == []
+    with pytest.raises(ValueError, match=r"groups has shape \(3,\), but there are 90 rows"):
+        row_folds(N, [1, 2, 3], seed=0)
+
+
+def test_groups_reach_the_folds(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "oneof.classifier.contenders.row_folds", lambda n, g, s: seen.append(g) or row_folds(n, g, s)
+    )
+    groups = np.arange(N) // 9
+    auto(epochs=1).fit(X, MASK, groups=groups)
+    np.testing.assert_array_equal(seen[0], groups)
+
+
+def test_clean_rows_of_a_fold_are_held_out_with_it():
+    model = auto()
+    model._inputs(X, reset=True)
+    data = ChoiceData.of(model, X, Candidates.from_mask(MASK), CLEAN, None, 0)
+    for fold, clean in zip(data.folds, data.clean_folds):
+        assert set(data.clean_rows[clean]) == set(fold) & set(np.flatnonzero(~np.isnan(CLEAN)))
+    rows = np.setdiff1d(np.arange(N), data.folds[0])
+    kept = np.setdiff1d(np.arange(data.n_clean), data.clean_folds[0])
+    given = data.clean_argument(kept, rows)
+    assert sum(v is not None for v in given) == len(kept)
+
+
+# ---- who takes part, and who is better --------------------------------------------------------
+
+
+def entries(clean=None, x=X, **more):
+    model = auto(**more)
+    model._inputs(X, reset=True)
+    data = ChoiceData.of(model, x, Candidates.from_mask(MASK), clean, None, 0)
+    return {name: settings for name, _, settings in portfolio(model, data, 50)}
+
+
+def test_the_portfolio_follows_what_was_asked_for():
+    whole = entries()
+    assert {s["net"] for s in whole.values()} == {"linear", "mlp"}
+    assert {s.get("scaling") for s in whole.values()} == {None, "standard", "global"}
+    assert whole["rplg+, mlp, short"]["epochs"] == 10
+    assert whole["rplg+, mlp, long"]["epochs"] == 50
+    assert {s["net"] for s in entries(net="linear").values()} == {"linear"}
+    assert {s["scaling"] for s in entries(scaling="minmax").values() if "scaling" in s} == {"minmax"}
+    own = entries(net=torch.nn.Linear(4, 3))
+    assert all(name.split(", ")[1] == "own net" for name in own)
+    assert whole["proden, mlp, long"]["clean_weight"] == 0.0
+    assert entries(clean=CLEAN)["proden, mlp, long"]["clean_weight"] == 1.0
+    assert entries(clean=CLEAN, clean_weight=0.3)["proden, mlp, long"]["clean_weight"] == 0.3
+
+
+def contender(name, hits, **settings):
+    """One that is right (and inside its sets) for so many of ten rows."""
+    p = np.where(np.arange(10) < hits, 0.9, 0.1)
+    made = Contender(
+        name, "method", {"method": "proden", "net": "mlp", "scaling": "standard", **settings}, None, None
+    )
+    made.settings = {"epochs": 10, "lr": 1.0, **made.settings}
+    made.probabilities = np.column_stack([p, 1 - p])
+    made.clean_probabilities = np.zeros((0, 2))
+    return made
+
+
+def ten_rows():
+    mask = np.tile([True, False], (10, 1))
+    return ChoiceData(np.zeros((10, 1)), Candidates.from_mask(mask), None, None, [], [])
+
+
+def test_the_better_one_wins_and_equals_come_in_the_order_of_the_records():
+    data = ten_rows()
+    bad, good = contender("bad", 2), contender("good", 9)
+    assert ordered([bad, good], data) == [good, bad]
+    linear, plus = contender("linear", 9, net="linear"), contender("plus", 9, method="rplg+")
+    assert ordered([bad, linear, good, plus], data) == [plus, good, linear, bad]
+    almost = contender("almost", 8, method="rplg+")
+    assert ordered([good, almost], data) == [almost, good]  # one row of ten tells nothing
+    assert as_good(np.array([1.0, np.nan, 0]), np.array([1.0, 1, 0]))
+
+
+def test_support_counts_where_candidates_carry_evidence(monkeypatch):
+    data, sure = ten_rows(), contender("sure", 10)
+    monkeypatch.setattr("oneof.classifier.standings.evidence_of", lambda c: np.tile([1.0, 4.0], (10, 1)))
+    other = contender("other", 0)
+    assert ordered([sure, other], data) == [other, sure]
+
+
+def test_hopeless_contenders_are_left_out():
+    data = ten_rows()
+
+    def order(some):
+        return ordered(some, data)
+
+    standard = contender("a", 3, epochs=2, lr=0.3)
+    scaled = contender("b", 9, epochs=2, lr=0.3, scaling="global")
+    plus = contender("c", 0, epochs=2, lr=0.3, method="rplg+")
+    assert promising(standard, [], order)
+    assert not promising(plus, [standard, scaled], order)  # the scaling that served the first method worse
+    plus = contender("c", 8, epochs=2, lr=0.3, method="rplg+", scaling="global")
+    assert promising(plus, [standard, scaled], order)
+    short = [standard, scaled, plus]
+    assert not promising(contender("d", 0), short, order)
+    assert promising(contender("e", 0, scaling="global"), short, order)
+
+
+def test_the_note_says_when_a_baseline_is_as_good_or_better():
+    row = {"name": "x", "kind": "method", "score": 0.8, "standard_error": 0.01, "judged_by": "covering rate"}
+    plain = {**row, "name": "linear model", "kind": "baseline"}
+    assert (
+        note([{**row, "as_good": True}, {**plain, "as_good": False}])
+        == "x was chosen: covering rate 0.800 ± 0.010."
+    )
+    assert "The baseline is as good: linear model has 0.800." in note([row, {**plain, "as_good": True}])
+    assert "It is a baseline" in note([plain, row])
+
+
+# ---- baselines --------------------------------------------------------------------------------
+
+
+def baseline(kind, clean=None, mask=MASK):
+    model = PartialLabelClassifier("average", net="linear", device="cpu")
+    return fit_baseline(model, kind, X, Candidates.from_mask(mask), clean, seed=0)
+
+
+def test_a_baseline_is_logistic_regression_in_a_net(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    model = baseline("clean rows alone", KnownRows(X[:30], Y[:30]))
+    same = LogisticRegression(max_iter=200).fit(model.prepare(X[:30]), Y[:30])
+    np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(model.prepare(X)), atol=1e-4)
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(oneof.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+    assert baseline("random candidate").score(X, Y) > 0.8
+
+
+def test_classes_that_no_label_names_are_never_predicted():
+    two = KnownRows(X[Y < 2], Y[Y < 2])
+    assert set(baseline("clean rows alone", two).predict(X)) == {0, 1}
+    one = KnownRows(X[Y == 1], Y[Y == 1])
+    assert set(baseline("clean rows alone", one).predict(X)) == {1}
+
+
+def test_a_random_candidate_does_not_repeat_the_draw_of_the_sets():
+    """Sets drawn with the same seed and shape would tell which candidate is the true one."""
+    rng = np.random.default_rng(0)
+    y = np.zeros(3000, dtype=int)
+    mask = rng.random((3000, 4)) < 0.5
+    mask[:, 0] = True
+    from oneof.classifier.baselines import _likeliest
+
+    share = np.mean(_likeliest(mask, 0) == y)
+    assert share == pytest.approx(np.mean(1 / mask.sum(axis=1)), abs=0.04)
+
+
+# ---- length -----------------------------------------------------------------------------------
+
+
+def test_the_length_goes_by_steps():
+    assert default_epochs(500, 62) == 100
+    assert default_epochs(7_500, 256) == 100
+    assert default_epochs(20_000, 256) == 38
+    assert default_epochs(100_000, 256) == 8
+    assert default_epochs(10**7, 256) == 4
+    assert PartialLabelClassifier().recipe(100_000).epochs == 8
+    assert PartialLabelClassifier(epochs=3).recipe(100_000).epochs == 3
+    assert PartialLabelClassifier().recipe().epochs == 100
+
+
+def test_temperatures_are_those_of_the_folds(chosen):
+    raw = tempered(chosen.out_of_fold_, 1 / chosen.temperature_)
+    np.testing.assert_allclose(tempered(raw, chosen.temperature_), chosen.out_of_fold_, atol=1e-6)
