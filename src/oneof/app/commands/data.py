@@ -75,6 +75,9 @@ class DataFetch:
     """Names of the data sets."""
 
     def run(self) -> int:
+        from rich.progress import DownloadColumn, TransferSpeedColumn
+
+        from oneof.app.commands.show import bars
         from oneof.datasets.download import fetch
         from oneof.tables.errors import DataError
 
@@ -83,8 +86,8 @@ class DataFetch:
         failed = 0
         for name in self.names:
             try:
-                with _Bar() as bar:
-                    lines = fetch(name, progress=bar.update)
+                with bars(DownloadColumn(), TransferSpeedColumn()) as update:
+                    lines = fetch(name, progress=update)
                 print("\n".join(lines))
             except DataError as error:
                 print(f"oneof: {error}", file=sys.stderr)
@@ -137,29 +140,3 @@ class Data:
 
     def run(self) -> int:
         return self.command.run()
-
-
-class _Bar:
-    """A download bar in a terminal, silence elsewhere."""
-
-    def __enter__(self) -> _Bar:
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-        self.bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            disable=not sys.stderr.isatty(),
-        )
-        self.tasks: dict[str, int] = {}
-        self.bars.start()
-        return self
-
-    def update(self, name: str, done: int, total: int | None) -> None:
-        if name not in self.tasks:
-            self.tasks[name] = int(self.bars.add_task(name, total=total))
-        self.bars.update(self.tasks[name], completed=done, total=total)  # type: ignore[arg-type]
-
-    def __exit__(self, *_: object) -> None:
-        self.bars.stop()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -32,14 +30,19 @@ class Predict:
     wishes: Wishes = field(default_factory=Wishes)
 
     def run(self) -> int:
+        from rich.progress import TextColumn, TimeElapsedColumn
+
+        from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_file
         from oneof.classifier.persist import load
 
         model = load(self.model)
         if self.device is not None:
             model.device = self.device
-        progress = RowsDone() if sys.stderr.isatty() else None
-        done = predict_file(model, self.table, self.out, self.wishes, progress)
+        with bars(TextColumn("{task.completed} rows"), TimeElapsedColumn()) as update:
+            done = predict_file(
+                model, self.table, self.out, self.wishes, lambda rows: update(self.table.name, rows, None)
+            )
         facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
         if self.wishes.reject_below is not None:
             facts.append(f"{done.rejected} rows without a label")
@@ -51,19 +54,6 @@ class Predict:
             rate = done.rows / done.seconds
             print(f"{rate:.0f} rows per second, {share:.0%} of the time waiting for the table")
         return 0
-
-
-class RowsDone:
-    """A line on the terminal that is written over, a few times a second."""
-
-    def __init__(self) -> None:
-        self.began = self.last = time.monotonic()
-
-    def __call__(self, rows: int) -> None:
-        now = time.monotonic()
-        if now - self.last > 0.3:
-            self.last = now
-            print(f"\r{rows} rows, {rows / (now - self.began):.0f} per second", end="\r", file=sys.stderr)
 
 
 @dataclass

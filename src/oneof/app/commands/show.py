@@ -1,9 +1,10 @@
-"""Printing tables: as wide as the terminal, and whole where the output is a file or a pipe."""
+"""What commands print: tables, as wide as the terminal or whole in a file or a pipe, and progress bars."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 def show_table(
@@ -26,3 +27,28 @@ def show_table(
     width = None if sys.stdout.isatty() else 160
     # cells are plain text: a label or a default in square brackets is no markup
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+@contextmanager
+def bars(*columns: object) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar per name in a terminal, silence elsewhere; tell it the name, how much is done and the total."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+    tasks: dict[str, TaskID] = {}
+    console = Console(stderr=True)
+    shown = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *columns,  # type: ignore[arg-type]
+        console=console,
+        disable=not sys.stderr.isatty(),
+    )
+
+    def update(name: str, done: int, total: int | None) -> None:
+        if name not in tasks:
+            tasks[name] = shown.add_task(name, total=total)
+        shown.update(tasks[name], completed=done, total=total)
+
+    with shown:
+        yield update
