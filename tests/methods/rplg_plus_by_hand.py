@@ -12,10 +12,13 @@ from tests.methods.rplg_by_hand import RplgByHand, meta_backward, meta_scores, s
 
 
 class RplgPlusByHand(RplgByHand):
-    """`gamma` is None where there are no clean rows: g is 0."""
+    """`gamma` is None where there are no clean rows: g is 0. `counts`: clean rows per label."""
 
-    def __init__(self, candidates, weight, bias, gamma, base_lr, **options):
+    def __init__(self, candidates, weight, bias, gamma, base_lr, counts=None, shrink=1.0, **options):
         super().__init__(candidates, weight, bias, gamma or [], base_lr, **options)
+        if counts is not None:
+            self.known = {k for k in range(self.c) if counts[k] > 0}
+            self.shrink = shrink * self.c / sum(counts)
 
     def step(self, index, views, clean, labels, draws, lr, move=True):
         """One mini-batch; `clean` are features of the clean rows (evaluation mode), None: there are none.
@@ -45,29 +48,30 @@ class RplgPlusByHand(RplgByHand):
         return target
 
     def borrowed(self, y, draw):
-        """The candidate set of a training row with y among several candidates; None: nobody has it."""
+        """The candidates, as far as clean rows have them, of a row with y among several; else y alone."""
         holders = [s for s in self.sets if y in s and len(s) > 1]
-        return holders[int(draw * len(holders))] if holders else None
+        return [k for k in holders[int(draw * len(holders))] if k in self.known] if holders else [y]
 
     def loss_of_g(self, clean, labels, sets):
-        """(P2), mean over the rows whose set has more than one label."""
+        """(P2) and what holds g at 0, mean over the rows."""
         losses = []
         for z, y, s in zip(clean, labels, sets):
-            if s is not None:
-                omega = softmax_over(meta_scores(self.gamma, z), s)
-                losses.append(-np.log((1 - omega[y]) / (len(s) - 1)))
+            scores = meta_scores(self.gamma, z)
+            misled = -np.log((1 - softmax_over(scores, s)[y]) / (len(s) - 1)) if len(s) > 1 else 0.0
+            losses.append(misled + self.shrink * np.mean([scores[k] ** 2 for k in s]))
         return np.mean(losses)
 
     def gradient_of_g(self, clean, labels, sets):
         total = [np.zeros_like(a) for a in self.gamma]
-        count = sum(s is not None for s in sets)
         for z, y, s in zip(clean, labels, sets):
-            if s is None:
-                continue
             scores = meta_scores(self.gamma, z)
-            slope = softmax_over(scores, s) - softmax_over(scores, [k for k in s if k != y])
+            slope = np.zeros(self.c)
+            if len(s) > 1:
+                slope += softmax_over(scores, s) - softmax_over(scores, [k for k in s if k != y])
+            for k in s:
+                slope[k] += 2 * self.shrink * scores[k] / len(s)
             for array, part in zip(total, meta_backward(self.gamma, z, slope)):
-                array += part / count
+                array += part / len(sets)
         return total
 
     def branch_weights(self, i, z):

@@ -198,7 +198,7 @@ def one_step(method, net=None, seed=0, n=12, lr=0.1):
         batch_size=n,
         steps_per_epoch=1,
         lr=lr,
-        has_clean=True,
+        clean_counts=torch.ones(C),
     )
     net.eval()
     state = method.setup(task)
@@ -325,7 +325,7 @@ def test_a_look_ahead_with_dropout_is_not_recorded():
             torch.float32,
             **values,
             lr=0.1,
-            has_clean=True,
+            clean_counts=torch.ones(C),
         )
         assert method.captures(method.setup(task)) == expected
 

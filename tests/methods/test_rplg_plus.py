@@ -45,7 +45,7 @@ class WithoutClean(RplgPlus):
         return 0
 
     def setup(self, task):
-        task.has_clean = False
+        task.clean_counts = None
         return super().setup(task)
 
 
@@ -56,13 +56,14 @@ class TestRplgPlusWithoutCleanRows(MethodTester):
 # ---- steps ------------------------------------------------------------------------------------
 
 
-def by_hand(state, base_lr):
+def by_hand(state, base_lr, clean_labels=None):
     """The twin of a state that has not made a step."""
+    counts = None if clean_labels is None else np.bincount(clean_labels, minlength=C)
     sets = np.asarray(state.rows["mu"]) > 0  # uniform at first
     head, meta = state.net.head, getattr(state, "meta", None)
     gamma = None if meta is None else [a.detach().numpy() for a in meta.parameters()]
     return RplgPlusByHand(
-        sets, head.weight.detach().numpy(), head.bias.detach().numpy(), gamma, base_lr, **OPTIONS
+        sets, head.weight.detach().numpy(), head.bias.detach().numpy(), gamma, base_lr, counts, **OPTIONS
     )
 
 
@@ -84,15 +85,16 @@ class Steps:
         self.clean_x, self.labels = rng.standard_normal((7, D)), rng.integers(C, size=7)
         self.method = RplgPlus(**OPTIONS, **options)
         net = random_net(kind, rng)
+        counts = torch.tensor(np.bincount(self.labels, minlength=C)) if has_clean else None
         task = Task(net, torch.tensor(SETS), torch.tensor(self.x[:2]), torch.device("cpu"), torch.float64,
-                    epochs=5, batch_size=N, steps_per_epoch=1, lr=lr, has_clean=has_clean)  # fmt: skip
+                    epochs=5, batch_size=N, steps_per_epoch=1, lr=lr, clean_counts=counts)  # fmt: skip
         self.state = self.method.setup(task)
         self.state.train()
         if has_clean:
             with torch.no_grad():  # as if it had learned already
                 for parameter in self.state.meta.parameters():
                     parameter.copy_(torch.tensor(rng.standard_normal(parameter.shape)))
-        self.twin = by_hand(self.state, lr)
+        self.twin = by_hand(self.state, lr, self.labels if has_clean else None)
         self.optimiser = torch.optim.SGD(net.parameters(), lr=lr)
 
     def step(self, rows=range(N), noise=(0.0,), clean=range(7), lr=None):
@@ -210,7 +212,7 @@ def test_a_training_is_that_of_the_twin(monkeypatch, hidden, clean_batch, views)
 
     def both(self, state, batch, step):
         if not twins:
-            twins.append(by_hand(state, 0.6))
+            twins.append(by_hand(state, 0.6, clean.labels))
         labels = batch.clean.mask.numpy().argmax(axis=1)
         views = [view.numpy() for view in batch.views]
         draws = batch.clean.draw.numpy()
@@ -356,6 +358,33 @@ def test_without_clean_rows_it_is_rplg_nm_with_the_prior():
     plus, prior = (fit(m, clean=None, dtype=torch.float64) for m in (RplgPlus(), RplgNmPrior()))
     assert [row["loss"] for row in plus.history] == [row["loss"] for row in prior.history]
     np.testing.assert_array_equal(plus.pseudo_labels, prior.pseudo_labels)
+
+
+def corrected(rows, x, y, mask):
+    """The meta-learner of a training with some of the rows as clean rows."""
+    trained = train(
+        RplgPlus(),
+        lambda: build_net("mlp", x.shape[1], mask.shape[1], hidden=(32,)),
+        x,
+        Candidates.from_mask(mask),
+        recipe=Recipe(epochs=10, batch_size=64, optimiser="adam", lr=1e-2, device="cpu"),
+        clean=CleanRows(x[rows], np.eye(mask.shape[1], dtype=bool)[y[rows]]),
+    )
+    return trained.state.meta.weight.detach()
+
+
+def test_labels_that_no_clean_row_has_are_not_corrected():
+    """Else g would conclude that they are never right."""
+    x, y, mask = planted(600, 0)
+    weight = corrected(np.flatnonzero(y < 2)[:8], x, y, mask)
+    assert (weight[:2] != 0).any()
+    assert (weight[2:] == 0).all()
+
+
+def test_a_few_clean_rows_move_g_less_than_many():
+    x, y, mask = planted(600, 0)
+    few, many = (corrected(np.arange(n), x, y, mask).norm() for n in (6, 300))
+    assert few < many / 2
 
 
 def test_with_clean_rows_branches_also_learn_from_the_last_target():

@@ -64,7 +64,7 @@ class Steps:
         self.method = method(**OPTIONS, **options)
         net = random_net(kind, rng)
         task = Task(net, torch.tensor(SETS), torch.tensor(self.x[:2]), torch.device("cpu"), torch.float64,
-                    epochs=5, batch_size=N, steps_per_epoch=1, lr=lr, has_clean=True)  # fmt: skip
+                    epochs=5, batch_size=N, steps_per_epoch=1, lr=lr, clean_counts=torch.ones(C))  # fmt: skip
         self.state = self.method.setup(task)
         self.state.train()
         with torch.no_grad():  # as if the meta-learner had learned already: at zero all weights are equal

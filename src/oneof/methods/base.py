@@ -92,7 +92,8 @@ class Task:
     batch_size: int
     steps_per_epoch: int
     lr: float
-    has_clean: bool = False
+    clean_counts: Tensor | None = None
+    """How many clean rows have each label (c,); None where there are no clean rows."""
     truth: Tensor | None = None
     """True labels (−1 unknown): for the supervised oracle and for reports only."""
     row_pass: Callable[[Callable[[Tensor, Tensor], Tensor]], Tensor] | None = None
@@ -101,6 +102,10 @@ class Task:
     def __post_init__(self) -> None:
         if isinstance(self.candidates, Tensor):
             self.candidates = CandidateRows.of_mask(self.candidates)
+
+    @property
+    def has_clean(self) -> bool:
+        return self.clean_counts is not None
 
     @property
     def n_rows(self) -> int:

@@ -83,6 +83,13 @@ class CleanSource:
         if rows is not None:
             self.x, self.mask = on_device(rows, device, dtype)
 
+    @property
+    def counts(self) -> Tensor | None:
+        """How many rows name each label; rows that are sets name none."""
+        if self.mask is None or not self.n_rows:
+            return None
+        return self.mask[self.mask.sum(dim=1) == 1].sum(dim=0)
+
     def draws(self, size: int) -> Iterator[Tensor]:
         """Numbers of the rows of one step after the other: none, all if they are few, else a random part."""
         n, equal = self.n_rows, self.rows_of_step(size)

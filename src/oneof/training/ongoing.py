@@ -126,7 +126,7 @@ class OngoingTraining:
             batch_size=self.batch_size,
             steps_per_epoch=self.step.steps_per_epoch,
             lr=self.recipe.lr,
-            has_clean=self.clean.n_rows > 0,
+            clean_counts=self.clean.counts,
             truth=self.truth,
             row_pass=self.each_row,
         )

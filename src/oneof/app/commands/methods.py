@@ -98,7 +98,7 @@ def state_per_row(method: Any) -> str:
         batch_size=4,
         steps_per_epoch=2,
         lr=0.1,
-        has_clean=True,
+        clean_counts=torch.ones(c),
         truth=torch.ones(n, dtype=torch.int64),
     )
     rows = method.setup(task).rows

@@ -10,9 +10,11 @@ row that has y in it, the branch of the true label should get no weight:
 
     minimise −log( (1 − omega_y) / (|S| − 1) ),   omega = softmax over S of g(z(x)).                (P2)
 
-No virtual step is taken. Without clean rows g is 0 and branches learn from themselves alone: that is RPLG-NM
-with the prior (`ablations.py`). Numbers in comments are the equations of RPLG's paper, docs/why-the-prior.md
-gives the argument and the measurements.
+A few clean rows must not overrule everything else: (P2) is joined by c / n times the mean square of g, for n
+clean rows and c labels, and labels that no clean row has are left out of S. No virtual step is taken. Without
+clean rows g is 0 and branches learn from themselves alone: that is RPLG-NM with the prior (`ablations.py`).
+Numbers in comments are the equations of RPLG's paper, docs/why-the-prior.md gives the argument and the
+measurements.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class RplgPlus(Reduction):
     meta_decay: float = hyper(1e-3, low=1e-5, high=1e-2, log=True, text="weight decay of the meta-learner")
     meta_hidden: int = hyper(0, text="hidden units of the meta-learner; 0 is linear")
     clean_batch: int = hyper(64, text="clean rows the meta-learner sees in a step")
+    shrink: float = hyper(1.0, low=0.1, high=10, log=True, text="how firmly few clean rows hold g at 0")
 
     def clean_rows(self, batch_size: int) -> int:
         return self.clean_batch
@@ -48,7 +51,9 @@ class RplgPlus(Reduction):
         if task.has_clean:
             n_features = state.notes["n_features"]
             add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
-            state.notes["holders"] = Holders(task.candidates)
+            known = task.clean_counts
+            state.notes |= {"holders": Holders(task.candidates), "known": known > 0}
+            state.notes["shrink"] = self.shrink * task.n_classes / max(1, int(known.sum()))
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
@@ -76,8 +81,10 @@ class RplgPlus(Reduction):
             z = state.net.features(clean.x)
         truth = clean.mask.to(torch.uint8).argmax(dim=1)
         labelled = clean.mask.sum(dim=1, keepdim=True) == 1  # a held-out set names no label: it says nothing
-        sets = state.notes["holders"].sets(truth, clean.draw) & labelled
-        descend(state, misled(state.meta(z), truth, sets), step)
+        # of a label without any clean row nothing can be learned, only that it was never right
+        sets = state.notes["holders"].sets(truth, clean.draw) & labelled & state.notes["known"]
+        g = state.meta(z)
+        descend(state, misled(g, truth, sets) + state.notes["shrink"] * mean_square(g, sets), step)
 
 
 def misled(g: Tensor, truth: Tensor, sets: Tensor) -> Tensor:
@@ -91,6 +98,11 @@ def misled(g: Tensor, truth: Tensor, sets: Tensor) -> Tensor:
     # log((1 − omega_y) / (|S| − 1)); both sums are over all labels where nothing is left
     right = outside.logsumexp(dim=1) - inside.logsumexp(dim=1) - others.sum(dim=1).clamp(min=1).log()
     return -(right * some.squeeze(1)).mean()
+
+
+def mean_square(g: Tensor, sets: Tensor) -> Tensor:
+    """Of g within the sets, mean over labels and rows: what holds g at 0."""
+    return ((g**2 * sets).sum(dim=1) / sets.sum(dim=1).clamp(min=1)).mean()
 
 
 class Holders:
