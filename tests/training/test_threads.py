@@ -14,6 +14,7 @@ from oneof.methods import list_methods, make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, train
 from oneof.training.given import Given
+from oneof.training.loop import fastest_convolutions
 from oneof.training.ongoing import OngoingTraining
 from oneof.training.randomness import LENDING, DefaultGenerators, may_draw
 from tests.methods.harness import C, D, assert_same_fit, blobs, random_candidates, tiny_net
@@ -145,6 +146,18 @@ class Own(nn.Module):
 )
 def test_what_may_draw(part, draws):
     assert may_draw(make_method("proden"), nn.ModuleList([part])) == draws
+
+
+def test_the_choice_of_convolutions_comes_back_in_whatever_order_trainings_end():
+    device, before = torch.device("cuda"), torch.backends.cudnn.benchmark
+    one, other = fastest_convolutions(device), fastest_convolutions(device)
+    one.__enter__()
+    other.__enter__()
+    assert torch.backends.cudnn.benchmark
+    one.__exit__(None, None, None)
+    assert torch.backends.cudnn.benchmark
+    other.__exit__(None, None, None)
+    assert torch.backends.cudnn.benchmark == before
 
 
 def test_a_stream_goes_on_where_it_stood():

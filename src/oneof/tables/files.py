@@ -21,7 +21,7 @@ def why_not_written(error: Exception) -> str:
     told = re.search(r"os error (\d+)", str(error))
     number = int(told.group(1)) if number is None and told else number
     said = os.strerror(number) if number else str(error)
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"{said}. Free some space there, or choose a folder on another disk."
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{said}. Choose a folder that you may write to."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -59,11 +60,15 @@ class ResidentRows:
             place = index if self.step == 1 else index // self.step
             yield index, self.x.index_select(0, place)
 
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(content_bytes(self.whole)).hexdigest()[:16]
+
     def digest(self) -> str:
-        return hashlib.sha256(self.whole.contiguous().cpu().numpy().tobytes()).hexdigest()[:16]
+        return self._digest
 
     def content(self) -> str | None:
-        return self.digest()
+        return self._digest
 
 
 class LoadedRows:

@@ -1,0 +1,100 @@
+"""A campaign of faults: damage, full disks and threads, thousands of times, and what came of it.
+
+    python benchmarks/campaign.py --part faults --minutes 10
+    python benchmarks/campaign.py --part faults --seed 4711 --tries 1      one attempt again
+
+Every attempt has a seed and does all it does by that seed. What an attempt that failed has left is kept
+beside the summary, `results/campaign/PART.json`: tries, hits (the fault was noticed, or had an effect),
+failures. Parts are modules of `benchmarks/campaign/`; see its `__init__` for how one is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+import traceback
+import warnings
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from campaign import PARTS, Attempt
+from common import print_json, print_table, versions
+
+
+def attempted(attempt: Attempt, seed: int, folder: Path) -> tuple[str, bool, str | None]:
+    """Kind, whether it hit, and what failed; whatever an attempt does not expect is a failure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            kind, hit = attempt(np.random.default_rng(seed), folder)
+            return kind, hit, None
+        except Exception as error:
+            kind = (folder / "kind").read_text(encoding="utf-8") if (folder / "kind").exists() else "?"
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            return (
+                kind,
+                True,
+                f"{type(error).__name__}: {error!s:.300} ({Path(where.filename).name}:{where.lineno})",
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--part", choices=PARTS, required=True)
+    parser.add_argument("--minutes", type=float, default=1.0, help="begin no attempt later")
+    parser.add_argument("--tries", type=int, default=10**9, help="make no more attempts")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the first attempt; the next have the next numbers"
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/campaign"))
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"{chosen.part}: seeds from {chosen.seed}", flush=True)
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: {"tries": 0, "hits": 0, "failures": 0})
+    failed: list[dict[str, Any]] = []
+    seed = chosen.seed
+    with tempfile.TemporaryDirectory() as work:
+        attempt = import_module(f"campaign.{chosen.part}").start(Path(work) / "templates")
+        end = time.monotonic() + 60 * chosen.minutes
+        while seed < chosen.seed + chosen.tries and time.monotonic() < end:
+            folder = Path(work) / str(seed)
+            folder.mkdir()
+            kind, hit, failure = attempted(attempt, seed, folder)
+            counts[kind]["tries"] += 1
+            counts[kind]["hits"] += hit
+            if failure is not None:
+                counts[kind]["failures"] += 1
+                failed.append({"seed": seed, "kind": kind, "failure": failure})
+                kept = chosen.out / "failed" / f"{chosen.part}-{seed}"
+                shutil.copytree(folder, kept, dirs_exist_ok=True, symlinks=True)
+                print(f"seed {seed}, {kind}: {failure}\n  kept in {kept}", flush=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            seed += 1
+    summary = {
+        "part": chosen.part,
+        "seeds": [chosen.seed, seed - 1],
+        **{name: sum(count[name] for count in counts.values()) for name in ("tries", "hits", "failures")},
+        "kinds": dict(sorted(counts.items())),
+        "failed": failed[:50],
+    }
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**summary, "versions": versions()}, indent=1) + "\n"
+    (chosen.out / f"{chosen.part}.json").write_text(text, encoding="utf-8")
+    print_table(
+        chosen.part,
+        ["kind", "tries", "hits", "failures"],
+        [[k, *c.values()] for k, c in sorted(counts.items())],
+    )
+    print_json(summary)
+
+
+if __name__ == "__main__":
+    main()
