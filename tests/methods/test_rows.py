@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from oneof.candidates.compact import CompactSets
 from oneof.methods import list_methods, make_method, rows
-from oneof.methods.rows import CandidateRows, Layout, RowState, padded_labels, places_per_row
+from oneof.methods.rows import CandidateRows, Layout, padded_labels, places_per_row
+from oneof.methods.state import RowState
 from oneof.methods.targets import uniform
 from oneof.training import Run
 from tests.candidates.test_sets import masks
@@ -126,6 +127,10 @@ def test_tables_by_candidate_have_a_dense_twin(given_sets):
         for one, other in zip(*(s.take(index, "target", "alive", "seen") for s in (compact, dense))):
             assert torch.equal(one, other)
     assert_same_tables(compact, dense)
+    for state in (compact, dense):
+        state.change(lambda t: {"target": t.abs().round()}, "target")  # with ties, and rows of zeros
+    assert torch.equal(compact.best("target"), dense["target"].argmax(dim=1))
+    assert torch.equal(dense.best("target"), dense["target"].argmax(dim=1))
     label = torch.tensor(mask.argmax(axis=1))
     with mock.patch.object(rows, "BLOCK", 5):
         results = [
