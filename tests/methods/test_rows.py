@@ -225,8 +225,28 @@ def test_a_killed_training_continues(name, tmp_path):
     assert whole.history == dense.history
 
 
+def test_large_pseudo_labels_are_made_when_they_are_asked_for():
+    with by_candidate():
+        trained = fit(make_method("proden"))
+    assert "pseudo_labels" not in vars(trained)
+    before = trained.pseudo_labels
+    assert before is trained.pseudo_labels
+    assert np.array_equal(before, trained.state.rows["target"])
+
+
 def test_sets_that_are_all_apart_change_nothing():
     candidates = random_candidates(blobs()[1])
     dense = fit(make_method("rplg-nm"), candidates=candidates)
     with by_candidate(places=1):
         assert fit(make_method("rplg-nm"), candidates=candidates).history == dense.history
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
+@pytest.mark.parametrize("name", ["proden", "rplg+", "rplg-nm"])
+def test_recorded_steps_do_the_same(name):
+    recipe = {"device": "cuda", "epochs": 6}
+    with by_candidate():
+        eager, recorded = (fit(make_method(name), recipe={**recipe, "speed": s}) for s in ("eager", "graph"))
+    dense = fit(make_method(name), recipe={**recipe, "speed": "graph"})
+    for other in (recorded, dense):
+        np.testing.assert_allclose(other.pseudo_labels, eager.pseudo_labels, atol=1e-4)
