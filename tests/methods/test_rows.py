@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from oneof.candidates.compact import CompactSets
 from oneof.methods import list_methods, make_method, rows
-from oneof.methods.rows import CandidateRows, Layout, RowState, padded_labels, places_per_row
+from oneof.methods.rows import CandidateRows, Layout, padded_labels, places_per_row
+from oneof.methods.state import RowState
 from oneof.methods.targets import uniform
 from oneof.training import Run
 from tests.candidates.test_sets import masks
@@ -126,6 +127,10 @@ def test_tables_by_candidate_have_a_dense_twin(given_sets):
         for one, other in zip(*(s.take(index, "target", "alive", "seen") for s in (compact, dense))):
             assert torch.equal(one, other)
     assert_same_tables(compact, dense)
+    for state in (compact, dense):
+        state.change(lambda t: {"target": t.abs().round()}, "target")  # with ties, and rows of zeros
+    assert torch.equal(compact.best("target"), dense["target"].argmax(dim=1))
+    assert torch.equal(dense.best("target"), dense["target"].argmax(dim=1))
     label = torch.tensor(mask.argmax(axis=1))
     with mock.patch.object(rows, "BLOCK", 5):
         results = [
@@ -220,8 +225,28 @@ def test_a_killed_training_continues(name, tmp_path):
     assert whole.history == dense.history
 
 
+def test_large_pseudo_labels_are_made_when_they_are_asked_for():
+    with by_candidate():
+        trained = fit(make_method("proden"))
+    assert "pseudo_labels" not in vars(trained)
+    before = trained.pseudo_labels
+    assert before is trained.pseudo_labels
+    assert np.array_equal(before, trained.state.rows["target"])
+
+
 def test_sets_that_are_all_apart_change_nothing():
     candidates = random_candidates(blobs()[1])
     dense = fit(make_method("rplg-nm"), candidates=candidates)
     with by_candidate(places=1):
         assert fit(make_method("rplg-nm"), candidates=candidates).history == dense.history
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
+@pytest.mark.parametrize("name", ["proden", "rplg+", "rplg-nm"])
+def test_recorded_steps_do_the_same(name):
+    recipe = {"device": "cuda", "epochs": 6}
+    with by_candidate():
+        eager, recorded = (fit(make_method(name), recipe={**recipe, "speed": s}) for s in ("eager", "graph"))
+    dense = fit(make_method(name), recipe={**recipe, "speed": "graph"})
+    for other in (recorded, dense):
+        np.testing.assert_allclose(other.pseudo_labels, eager.pseudo_labels, atol=1e-4)

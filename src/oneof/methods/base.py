@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from oneof.methods.rows import CandidateRows, RowState
-from oneof.methods.state import State
+from oneof.methods.rows import CandidateRows
+from oneof.methods.state import RowState, State
 from oneof.methods.targets import candidate_softmax
 from oneof.nets import Net
 
@@ -208,7 +208,7 @@ class Method:
             return {}
         known = truth >= 0
         return {
-            f"{name}_accuracy": (state.rows.each(_best, name) == truth)[known].float().mean()
+            f"{name}_accuracy": (state.rows.best(name) == truth)[known].float().mean()
             for name in self.watched
             if name in state.rows
         }
@@ -224,10 +224,6 @@ class Method:
     def params(self) -> dict[str, Any]:
         """Hyper-parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-
-
-def _best(table: Tensor) -> Tensor:
-    return table.argmax(dim=1)
 
 
 @dataclass(frozen=True)

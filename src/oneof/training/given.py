@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from oneof.candidates import Candidates
 from oneof.methods.base import Method, State
@@ -25,12 +28,17 @@ class Trained:
     state: State
     history: list[dict[str, Any]]
     """One row per epoch, as in `metrics.jsonl`."""
-    pseudo_labels: np.ndarray
-    """(n, c): the disambiguated training set, at the last epoch."""
+    labels: Callable[[], Tensor]
+    """Makes `pseudo_labels`, which may be larger than all that was kept to make them."""
     best_epoch: int
     """Epoch whose weights are kept."""
     seconds: float
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def pseudo_labels(self) -> np.ndarray:
+        """(n, c): the disambiguated training set, at the last epoch."""
+        return self.labels().cpu().numpy()
 
 
 @dataclass

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -271,8 +272,7 @@ class OngoingTraining:
     # ---- the whole training -------------------------------------------------------------------
 
     def result(self, seconds: float) -> Trained:
-        with self.drawing():
-            pseudo_labels = self.method.pseudo_labels(self.state, self.task).cpu().numpy().copy()
+        labels = self._labels()
         best_epoch = self.step.epoch - 1
         if self.best is not None:
             best_epoch = self.stopping.best_epoch
@@ -286,7 +286,18 @@ class OngoingTraining:
         without_fast_features(self.state)
         clean = self.given.clean
         facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
-        return Trained(self.method, self.state, self.history, pseudo_labels, best_epoch, seconds, facts)
+        return Trained(self.method, self.state, self.history, labels, best_epoch, seconds, facts)
+
+    def _labels(self) -> Callable[[], Tensor]:
+        """Pseudo-labels of the last epoch: made now, or where they are large when somebody asks for them."""
+        if self.candidates.layout is not None and any(
+            name in self.state.rows for name in self.method.watched
+        ):
+            # from tables that nothing changes any more; no row passes the nets again
+            return partial(self.method.pseudo_labels, self.state, replace(self.task, row_pass=None))
+        with self.drawing():
+            made = self.method.pseudo_labels(self.state, self.task).cpu().clone()
+        return lambda: made
 
     def _look_at_some_rows(self) -> None:
         if isinstance(self.rows, ResidentRows) and parallel.rank() == 0:

@@ -79,14 +79,13 @@ class Reduction(Method):
         facts = super().report(state, truth)
         rows = state.rows
         facts["q_change"] = rows.each(lambda q, before: (q - before).abs().sum(dim=1), "q", "q_before").mean()
-        several = rows.each(
-            lambda w: (w > 0).sum(dim=1) > 1, "w"
-        )  # a single candidate leaves nothing to weigh
+        label = rows.best("w") if truth is None else truth.clamp(min=0)
+        size, entropy, on_label = rows.each(_weights, "w", label).unbind(dim=1)
+        several = size > 1  # a single candidate leaves nothing to weigh
         if bool(several.any()):
-            facts["w_entropy"] = -rows.each(lambda w: torch.xlogy(w, w).sum(dim=1), "w")[several].mean()
+            facts["w_entropy"] = entropy[several].mean()
             if truth is not None:
-                known = several & (truth >= 0)
-                facts["w_on_truth"] = rows.each(_of_label, "w", truth)[known].mean()
+                facts["w_on_truth"] = on_label[several & (truth >= 0)].mean()
         return facts
 
     def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
@@ -94,5 +93,8 @@ class Reduction(Method):
         state.notes["all_visited"] = bool(state.rows["visited"].all())  # saves work, changes no number
 
 
-def _of_label(table: Tensor, label: Tensor) -> Tensor:
-    return table.gather(1, label.clamp(min=0)[:, None]).squeeze(1)
+def _weights(w: Tensor, label: Tensor) -> Tensor:
+    """(B, 3): how many branches have a say in each row, the entropy of their weights, and one of these."""
+    return torch.stack(
+        [(w > 0).sum(dim=1), -torch.xlogy(w, w).sum(dim=1), w.gather(1, label[:, None])[:, 0]], dim=1
+    )
