@@ -209,11 +209,16 @@ def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
             notes.append(f"{len(files) - len(place)} images without candidates are left out")
         files = tuple(files[i] for i in place)
     read = read_folder(folder, size, files)
+    if len(read.skipped) == len(files):
+        raise DataError(f"none of the {len(files)} images can be read; the first: {read.skipped[0]}")
+    if read.skipped:
+        annotations = annotations.take([i for i in range(len(files)) if i not in read.skipped])
+        notes += read.note()
     return TrainingData(
         f"{folder} with {file}",
         annotations.candidates,
         pixels=read.images,
-        image_files=files,
+        image_files=read.files,
         image_folder=folder,
         ids=read.ids,
         answers=annotations.answers,
