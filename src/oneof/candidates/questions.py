@@ -267,7 +267,7 @@ def about_sizes(sizes: np.ndarray) -> list[Question]:
 
 def about_features(columns: Mapping[str, Any], mask: np.ndarray) -> list[Question]:
     """Questions about columns that tell the label: an old label column among the features."""
-    partial = ~mask.all(axis=1)
+    partial = np.asarray(~mask.all(axis=1))
     found = [name for name, values in columns.items() if _tells(values, mask, partial)]
     return [
         Question(
