@@ -263,3 +263,27 @@ def test_a_pair_is_not_a_vector():
     assert not is_pair(("a", None))
     assert not is_pair(np.zeros((2, 2)))
     assert not is_pair(json.loads("[1, 2]"))
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series, pl.Series, lambda v: np.array(v, dtype=object)])
+@pytest.mark.parametrize("mark", ["|", ";"])
+def test_joined_strings_are_sets(kind, mark):
+    y = kind([mark.join(names) for names in SETS])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoInformationWarning)
+        found = as_candidates(y)
+    assert found.classes == tuple(NAMES)
+    np.testing.assert_array_equal(found.mask, MASK)
+    assert holds_sets(y)
+    mask, plain = mask_over(y, np.array(NAMES))
+    np.testing.assert_array_equal(mask, MASK)
+    assert not plain
+
+
+def test_plain_names_with_a_separator_stay_names():
+    y = ["AC/DC", "Abba", "Earth, Wind"]
+    assert as_candidates(y).classes == ("AC/DC", "Abba", "Earth, Wind")
+    with pytest.raises(CandidateError, match=r"'red;fox' one label, or several"):
+        as_candidates(["red;fox", "cat"])
+    _, plain = mask_over(["red;fox", "cat"], np.array(["cat", "red;fox"]))
+    assert plain

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from oneof import CandidateError
 from oneof.candidates.cells import cell_labels
+from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
 from oneof.tables.text import LONGEST_CELL, TextForm
@@ -114,6 +115,20 @@ def test_parquet_keeps_types_and_takes_embeddings(tmp_path):
     pl.DataFrame({"e": [[1.0], [2.0, 3.0]]}).write_parquet(tmp_path / "b.parquet")
     with pytest.raises(DataError, match="lists of different lengths"):
         read_table(tmp_path / "b.parquet").features()
+
+
+@pytest.mark.parametrize("dtype", [pl.List(pl.Float32), pl.Array(pl.Float32, 3)])
+def test_embeddings_in_a_list_column_are_one_array(tmp_path, dtype):
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    frame = pl.DataFrame({"e": pl.Series(values.tolist(), dtype=dtype), "labels": ["a|b", "a", "b", "a"]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    found = read_table(tmp_path / "a.parquet")
+    assert isinstance(found.columns["e"], np.ndarray)
+    np.testing.assert_array_equal(found.columns["e"], values)
+    gaps = frame.with_columns(pl.when(pl.arange(0, 4) != 1).then(pl.col("e")).alias("e"))
+    gaps.write_parquet(tmp_path / "b.parquet")
+    encoder = TableEncoder.fit(read_table(tmp_path / "b.parquet"), without=["labels"])
+    assert encoder.feature_names == ["e.0", "e.1", "e.2", "e=(missing)"]
 
 
 def test_npz(tmp_path):

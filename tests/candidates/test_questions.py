@@ -89,8 +89,10 @@ def test_strings_in_python_are_read_like_cells():
     assert joined_labels(["bug;login", "bug", "login"]) == [["bug", "login"], ["bug"], ["login"]]
     assert joined_labels(["crow", "raven"]) is None
     assert joined_labels([1, 2]) is None
-    with pytest.raises(QuestionError, match="--accept sets"):
-        joined_labels(["AC/DC", "Abba"])
+    assert joined_labels(["AC/DC", "Abba"]) is None  # plain labels are allowed
+    with pytest.raises(QuestionError, match=r"'red;fox' one label, or several(?s:.)*'red', 'fox'"):
+        joined_labels(["red;fox", "cat"])
+    assert joined_labels(["red;fox", "cat"], known=["red;fox", "cat"]) is None
 
 
 def test_the_column_of_a_table_is_read_in_the_same_way(tmp_path):

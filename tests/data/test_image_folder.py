@@ -46,6 +46,16 @@ def test_errors_name_the_folder_or_the_file(folder, tmp_path):
         find_images(tmp_path / "empty")
     with pytest.raises(DataError, match="0 pixels wide"):
         read_folder(folder, 0)
-    (folder / "broken.png").write_bytes(b"\x89PNG not really")
-    with pytest.raises(DataError, match=r"broken\.png: not a readable image"):
-        read_folder(folder, 8)
+
+
+def test_an_unreadable_file_is_reported_and_left_out(folder):
+    (folder / "a" / "d.png").write_bytes(b"\x89PNG not really")
+    (folder / "empty.jpg").write_bytes(b"")
+    read = read_folder(folder, 16)
+    assert read.ids == ("a/c.PNG", "a/z.jpg", "b.png")
+    assert read.images.shape == (3, 3, 16, 16)
+    np.testing.assert_allclose(read.images.mean(axis=(2, 3)), 255 * np.eye(3)[[1, 2, 0]], atol=3)
+    assert sorted(read.skipped) == [1, 4]
+    (note,) = read.note()
+    assert "left out: 2 (first: " in note
+    assert "d.png: not a readable image" in note

@@ -161,3 +161,20 @@ def test_a_table_of_which_a_part_is_annotated_finds_its_ids(here):
     assert data.rest_ids == ("z",)
     assert len(data.rest) == 1
     assert data.taken == ["name"]
+
+
+def test_an_image_that_cannot_be_read_is_left_out_with_its_candidates(here):
+    (here / "im").mkdir()
+    for k, name in enumerate(IDS):
+        Image.new("RGB", (5, 4), (50 * k, 0, 0)).save(here / "im" / f"{name}.png")
+    (here / "im" / "q.png").write_bytes(b"no image")
+    write_sets(here / "c.npz", ids=tuple(f"{name}.png" for name in IDS))
+    data = from_images(here / "im", "c.npz", 8)
+    assert data.ids == ("p.png", "r.png", "s.png")
+    assert data.candidates.sets() == [SETS[0], *SETS[2:]]
+    assert len(data.pixels) == len(data.image_files) == 3
+    assert any("left out: 1" in note and "q.png" in note for note in data.notes)
+    for name in ("p", "r", "s"):
+        (here / "im" / f"{name}.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match="none of the 4 images can be read"):
+        from_images(here / "im", "c.npz", 8)

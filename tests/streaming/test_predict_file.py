@@ -190,6 +190,14 @@ def test_a_folder_of_images(tmp_path):
     assert {f: int(k) for f, k in zip(table.column("file"), table.column("label"))} == expected
     with pytest.raises(DataError, match="no column 'id' to keep"):
         predict_file(model, tmp_path / "pictures", out, Wishes(keep=("id",)))
+    (tmp_path / "pictures" / "04.png").write_bytes(b"no image")
+    with pytest.warns(UserWarning, match=r"cannot be read, left out: 1 .*04\.png"):
+        assert predict_file(model, tmp_path / "pictures", out, Wishes(batch=1)).rows == 29
+    table = read_table(out)
+    assert table.column("row") == list(map(str, range(29)))
+    assert {f: int(k) for f, k in zip(table.column("file"), table.column("label"))} == {
+        name: k for name, k in expected.items() if name != "04.png"
+    }
 
 
 def test_a_folder_for_a_model_of_tables(tmp_path):

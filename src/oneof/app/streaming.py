@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -155,10 +156,16 @@ def _images(
         )
     if wishes.keep:
         raise DataError(f"{folder} is a folder of images: there is no column {wishes.keep[0]!r} to keep.")
-    files = find_images(folder)
+    files, row = find_images(folder), 0
     for first in range(0, len(files), wishes.batch or IMAGES_AT_ONCE):
         part = read_folder(folder, shape[1], files[first : first + (wishes.batch or IMAGES_AT_ONCE)])
-        yield first, part.images, {"file": list(part.ids)}
+        for note in part.note():
+            warnings.warn(f"{folder}: {note}", stacklevel=2)
+        if len(part.images):
+            yield row, part.images, {"file": list(part.ids)}
+        row += len(part.images)
+    if not row:
+        raise DataError(f"{folder}: none of its {len(files)} images can be read.")
 
 
 def _inputs(

@@ -111,18 +111,30 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     return [made[cell] if isinstance(cell, str) else cell for cell in listed]
 
 
-def joined_labels(values: Sequence[Any]) -> list[list[Any]] | None:
-    """Texts of which some are several labels, such as cat|dog, as lists; None where all are plain labels."""
-    if not all(isinstance(value, str) for value in values):
+def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[list[Any]] | None:
+    """Texts of which some are several labels, such as cat|dog, as lists; None where all are plain labels.
+
+    For `y` in Python, where plain labels are always allowed: of names with a separator that nobody recognises
+    only those with a semicolon are asked about. `known`: the classes of a model, which are no sets.
+    """
+    if not all(isinstance(value, str) for value in values) or set(values) <= set(known):
         return None
-    marks = (SEPARATOR, *MARKS)
-    if not any(mark in value for value in set(values) for mark in marks):
+    if not any(mark in value for value in set(values) for mark in (SEPARATOR, *MARKS)):
         return None
-    found = read_labels(values, "y", accept=())
+    try:
+        found = read_labels(values, "y")
+    except QuestionError:
+        odd = next((value for value in values if ";" in value), None)
+        if odd is not None:
+            raise QuestionError(
+                f"y: is {odd!r} one label, or several?\n"
+                f"  Give lists: [{odd!r}] for one, {[part.strip() for part in odd.split(';')]} for several."
+            ) from None
+        found = read_labels(values, "y", ["names"])
     if not any(isinstance(labels, tuple) for labels in found):
         return None
     return [
-        list(labels) if isinstance(labels, tuple) else [] if labels is None else [labels] for labels in found
+        [*labels] if isinstance(labels, tuple) else [] if labels is None else [labels] for labels in found
     ]
 
 
@@ -255,7 +267,7 @@ def about_sizes(sizes: np.ndarray) -> list[Question]:
 
 def about_features(columns: Mapping[str, Any], mask: np.ndarray) -> list[Question]:
     """Questions about columns that tell the label: an old label column among the features."""
-    partial = ~mask.all(axis=1)
+    partial = np.asarray(~mask.all(axis=1))
     found = [name for name, values in columns.items() if _tells(values, mask, partial)]
     return [
         Question(

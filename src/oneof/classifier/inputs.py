@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning
 from oneof.candidates.cells import COLLECTIONS, is_missing, tidy
+from oneof.candidates.questions import joined_labels
 
 NUMBERS = bool | int | float | np.number | np.bool_
 
@@ -58,7 +59,7 @@ def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     Also says whether y was 1-D: then a row whose label is none of the classes has an empty mask row.
     """
     names = classes.tolist()
-    rows = None if isinstance(y, Candidates) else _label_sets(y)
+    rows = None if isinstance(y, Candidates) else _label_sets(y, names)
     if rows is not None:
         y = _quietly(Candidates.from_sets, rows, source="y")
     if isinstance(y, Candidates):
@@ -95,15 +96,17 @@ def class_array(names: Iterable[Any]) -> np.ndarray:
     return made
 
 
-def _label_sets(y: Any) -> list[Any] | None:
-    """The rows of y where each is a collection of labels, else None."""
+def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
+    """The rows of y where each is a collection of labels, else None. A name of `classes` is one label."""
     if isinstance(y, Candidates | torch.Tensor) or hasattr(y, "columns") or hasattr(y, "toarray"):
         return None
-    if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind != "O"):
+    if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind not in "OU"):
         return None
     if isinstance(y, str | bytes) or not hasattr(y, "__len__") or not len(y):
         return None
     rows = list(y.to_list() if hasattr(y, "to_list") else y)
+    if isinstance(rows[0], str):
+        return joined_labels(rows, classes)  # "crow|raven" is a set here as it is in files
     if not all(isinstance(row, COLLECTIONS) and getattr(row, "ndim", 1) == 1 for row in rows):
         return None
     # rows of equal length that hold only 0 and 1 are the rows of a mask

@@ -8,7 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oneof.candidates.cells import cell_text
-from oneof.tables.columns import numbers, odd_cell, text_counts, vectors
+from oneof.tables.columns import (
+    DATES,
+    MOSTLY_NUMBERS,
+    first_present,
+    holds_vectors,
+    numbers,
+    odd_cell,
+    text_counts,
+    vectors,
+    why_an_id,
+    why_no_category,
+)
 from oneof.tables.errors import DataError
 
 MOST_VALUES = 50
@@ -47,10 +58,8 @@ class NumberColumn:
                 f'row {max(i, 0)} of column "{self.name}"{where} is {column[max(i, 0)]!r:.80}, not a number; '
                 "the model was trained on numbers there."
             )
-        refuse_infinite(self.name, values, where)
-        absent = np.isnan(values)
-        made = np.where(absent, self.fill, values) - self.offset
-        return np.column_stack([made, absent]) if self.flag else made[:, None]
+        _refuse_infinite(self.name, values, where)
+        return _filled(values[:, None] - self.offset, self.fill - self.offset, self.flag)
 
 
 @dataclass(frozen=True)
@@ -83,10 +92,8 @@ class VectorColumn:
                 f'column "{self.name}"{where} does not hold lists{found} numbers as in training, where every '
                 f"row had {len(self.fill)}."
             )
-        refuse_infinite(self.name, values, where)
-        absent = np.isnan(values).all(axis=1)
-        made = np.where(np.isnan(values), self.fill, values)
-        return np.column_stack([made, absent]) if self.flag else made
+        _refuse_infinite(self.name, values, where)
+        return _filled(values, self.fill, self.flag)
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,43 @@ ColumnCode = NumberColumn | VectorColumn | CategoryColumn
 KINDS: dict[str, type[ColumnCode]] = {c.kind: c for c in (NumberColumn, VectorColumn, CategoryColumn)}
 
 
+def learned_code(name: str, column: np.ndarray | list[Any], where: str) -> ColumnCode | str:
+    """How to encode a column, or why it cannot be a feature."""
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind in "mM":
+            return "holds dates"
+        example = column[0] if len(column) else None
+    else:
+        example = first_present(column)
+    if example is None:
+        return "is empty in every row"
+    if isinstance(example, DATES):
+        return "holds dates"
+    if holds_vectors(example):
+        many = vectors(column)
+        if many is None:
+            return "has lists of different lengths, or with something else than numbers"
+        _refuse_infinite(name, many, where)
+        return VectorColumn.fit(name, many)
+    values = numbers(column)
+    if values is not None:
+        _refuse_infinite(name, values, where)
+        if np.isnan(values).all():
+            return "is empty in every row"
+        return why_an_id(name, values) or NumberColumn.fit(name, values)
+    assert isinstance(column, list)
+    try:
+        row, share = odd_cell(column)
+    except TypeError:
+        return "has lists in some rows and single values in others"
+    if share >= MOSTLY_NUMBERS:
+        raise DataError(
+            f'row {row} of column "{name}"{where} is {column[row]!r:.80}, not a number, but {share:.0%} of '
+            "the column are.\n  Correct the cell or leave it empty; or leave the column out."
+        )
+    return why_no_category(text_counts(column), MOST_VALUES) or CategoryColumn.fit(name, column)
+
+
 def stored_code(entry: dict[str, Any]) -> ColumnCode:
     """A column as `to_dict` of the encoder gave it; a ValueError, TypeError or KeyError where it lies."""
     made = KINDS[entry.pop("kind")](**entry)
@@ -156,7 +200,14 @@ def stored_code(entry: dict[str, Any]) -> ColumnCode:
     return made
 
 
-def refuse_infinite(name: str, values: np.ndarray, where: str) -> None:
+def _filled(values: np.ndarray, fill: float | list[float], flag: bool) -> np.ndarray:
+    """(n, d) without gaps, and where it is wanted a last column that says which rows had nothing at all."""
+    gaps = np.isnan(values)
+    made = np.where(gaps, fill, values)
+    return np.column_stack([made, gaps.all(axis=1)]) if flag else made
+
+
+def _refuse_infinite(name: str, values: np.ndarray, where: str) -> None:
     """Raise on the first infinite number, with its row."""
     wrong = np.argwhere(np.isinf(values))
     if len(wrong):

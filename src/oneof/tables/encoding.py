@@ -10,29 +10,8 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates.cells import short
-from oneof.tables.column_codes import (
-    MOST_VALUES,
-    CategoryColumn,
-    ColumnCode,
-    NumberColumn,
-    VectorColumn,
-    refuse_infinite,
-    stored_code,
-)
-from oneof.tables.columns import (
-    DATES,
-    MOSTLY_NUMBERS,
-    as_column,
-    as_columns,
-    first_present,
-    holds_vectors,
-    numbers,
-    odd_cell,
-    text_counts,
-    vectors,
-    why_an_id,
-    why_no_category,
-)
+from oneof.tables.column_codes import ColumnCode, learned_code, stored_code
+from oneof.tables.columns import as_column, as_columns
 from oneof.tables.errors import DataError
 
 FORMAT = 1
@@ -69,7 +48,7 @@ class TableEncoder:
         codes: list[ColumnCode] = []
         left_out: dict[str, str] = {}
         for name in chosen:
-            made = _learn(name, as_column(table[name]), where)
+            made = learned_code(name, as_column(table[name]), where)
             if not isinstance(made, str):
                 codes.append(made)
             elif wanted:
@@ -145,43 +124,6 @@ class TableEncoder:
         if not codes or len({code.name for code in codes}) != len(codes):
             raise DataError("a stored table encoder has no columns, or one of them twice.")
         return cls(codes, left_out)
-
-
-def _learn(name: str, column: np.ndarray | list[Any], where: str) -> ColumnCode | str:
-    """How to encode a column, or why it cannot be a feature."""
-    if isinstance(column, np.ndarray):
-        if column.dtype.kind in "mM":
-            return "holds dates"
-        example = column[0] if len(column) else None
-    else:
-        example = first_present(column)
-    if example is None:
-        return "is empty in every row"
-    if isinstance(example, DATES):
-        return "holds dates"
-    if holds_vectors(example):
-        many = vectors(column)
-        if many is None:
-            return "has lists of different lengths, or with something else than numbers"
-        refuse_infinite(name, many, where)
-        return VectorColumn.fit(name, many)
-    values = numbers(column)
-    if values is not None:
-        refuse_infinite(name, values, where)
-        if np.isnan(values).all():
-            return "is empty in every row"
-        return why_an_id(name, values) or NumberColumn.fit(name, values)
-    assert isinstance(column, list)
-    try:
-        row, share = odd_cell(column)
-    except TypeError:
-        return "has lists in some rows and single values in others"
-    if share >= MOSTLY_NUMBERS:
-        raise DataError(
-            f'row {row} of column "{name}"{where} is {column[row]!r:.80}, not a number, but {share:.0%} of '
-            "the column are.\n  Correct the cell or leave it empty; or leave the column out."
-        )
-    return why_no_category(text_counts(column), MOST_VALUES) or CategoryColumn.fit(name, column)
 
 
 def _where(columns: Any) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -27,7 +27,12 @@ _one_at_a_time = Lock()
 
 
 def read_images(
-    files: Sequence[Path], *, size: tuple[int, int] | None = None, channels: int = 3, threads: int = 4
+    files: Sequence[Path],
+    *,
+    size: tuple[int, int] | None = None,
+    channels: int = 3,
+    threads: int = 4,
+    skipped: dict[int, str] | None = None,
 ) -> np.ndarray:
     """Read images of one size into a uint8 array (n, channels, height, width).
 
@@ -42,6 +47,9 @@ def read_images(
         Greyscale or RGB.
     threads : int, default=4
         Images decoded at the same time.
+    skipped : dict, optional
+        Gets the number of every file that cannot be read, and why; without it such a file is an error.
+        With it a size must be given, and the array has the other images only.
     """
     if channels not in (1, 3):
         raise DataError(f"channels = {channels!r}: images are read with 1 (greyscale) or 3 (RGB) channels.")
@@ -49,22 +57,28 @@ def read_images(
         raise DataError("no image files were given.")
     pillow = _pillow()
     mode = "RGB" if channels == 3 else "L"
-    first = _decode(pillow, files[0], mode, size)
-    images = np.empty((len(files), channels, *first.shape[:2]), dtype=np.uint8)
+    shape = size or _decode(pillow, files[0], mode, size).shape[:2]
+    images = np.empty((len(files), channels, *shape), dtype=np.uint8)
 
     def put(i: int) -> None:
-        pixels = _decode(pillow, files[i], mode, size)
-        if pixels.shape != first.shape:
+        try:
+            pixels = _decode(pillow, files[i], mode, size)
+        except DataError as error:
+            if skipped is None:
+                raise
+            skipped[i] = str(error)
+            return
+        if pixels.shape[:2] != shape:
             raise DataError(
                 f"{files[i]}: {pixels.shape[1]} x {pixels.shape[0]} pixels, but {files[0].name} has "
-                f"{first.shape[1]} x {first.shape[0]}; give a size to bring all images to."
+                f"{shape[1]} x {shape[0]}; give a size to bring all images to."
             )
         images[i] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
 
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(put, range(len(files))):
             pass
-    return images
+    return np.delete(images, sorted(skipped), axis=0) if skipped else images
 
 
 def read_image_folder(
@@ -109,6 +123,15 @@ class ImageFolder:
     files: tuple[Path, ...]
     images: np.ndarray
     """uint8 (n, 3, height, width)."""
+    skipped: dict[int, str] = field(default_factory=dict)
+    """Numbers of the files, of those asked for, that cannot be read and are left out, and why."""
+
+    def note(self) -> list[str]:
+        """What was left out, for people."""
+        if not self.skipped:
+            return []
+        first = next(iter(sorted(self.skipped.items())))[1]
+        return [f"images that cannot be read, left out: {len(self.skipped)} (first: {first})"]
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -133,12 +156,15 @@ def find_images(folder: Path | str) -> tuple[Path, ...]:
 def read_folder(folder: Path | str, size: int, files: tuple[Path, ...] | None = None) -> ImageFolder:
     """Read images (default: all) as colour pictures of `size` x `size` pixels.
 
-    They are stretched to that size: nothing is cut off.
+    They are stretched to that size: nothing is cut off. Files that cannot be read are left out (`skipped`).
     """
     if size < 1:
         raise DataError(f"images cannot be {size} pixels wide; give a size of at least 1.")
     files = find_images(folder) if files is None else files
-    return ImageFolder(Path(folder), files, read_images(files, size=(size, size), channels=3))
+    skipped: dict[int, str] = {}
+    images = read_images(files, size=(size, size), channels=3, skipped=skipped)
+    kept = tuple(path for i, path in enumerate(files) if i not in skipped)
+    return ImageFolder(Path(folder), kept, images, skipped)
 
 
 def names_inside(folder: Path, files: tuple[Path, ...]) -> tuple[str, ...]:

@@ -78,7 +78,8 @@ def read_table(path: str | Path, form: TextForm | None = None) -> Table:
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(name for part in parts for name in part.columns):
         cells = [part.columns.get(name, [None] * len(part)) for part in parts]
-        if all(isinstance(some, np.ndarray) for some in cells):
+        shapes = {some.shape[1:] if isinstance(some, np.ndarray) else None for some in cells}
+        if len(shapes) == 1 and None not in shapes:
             columns[name] = np.concatenate(cells)
             continue
         columns[name] = made = []
@@ -254,10 +255,21 @@ def _parquet(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[
 
 
 def _column(series: Any) -> Any:
-    """Numbers as an array, with NaN for missing floats; everything else as a list."""
-    numeric = series.dtype.is_numeric() and not series.dtype.is_decimal()
-    whole = numeric and (series.dtype.is_float() or not series.null_count())  # large ids are no floats
-    return series.to_numpy() if whole else series.to_list()
+    """Numbers as an array, with NaN for missing floats; lists of equally many floats as one, (n, d); all else
+    as a list. Lists of whole numbers may be candidates, and stay lists."""
+    dtype = series.dtype
+    numeric = dtype.is_numeric() and not dtype.is_decimal()
+    whole = numeric and (dtype.is_float() or not series.null_count())  # large ids are no floats
+    if whole:
+        return series.to_numpy()
+    inner = getattr(dtype, "inner", None)
+    if inner is not None and inner.is_float() and not series.null_count():
+        widths = (
+            series.list.len().unique().to_list() if dtype.base_type().__name__ == "List" else [dtype.size]
+        )
+        if len(widths) == 1 and widths[0] and not series.explode().null_count():
+            return series.explode().to_numpy().reshape(len(series), widths[0])
+    return series.to_list()
 
 
 def _arrays(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[Table]:

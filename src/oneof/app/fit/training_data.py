@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import cell_text, is_missing, native, short
+from oneof.candidates.cells import is_missing, native
 from oneof.candidates.questions import about_features, ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
@@ -221,11 +222,16 @@ def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
             notes.append(f"{len(files) - len(place)} images without candidates are left out")
         files = tuple(files[i] for i in place)
     read = read_folder(folder, size, files)
+    if len(read.skipped) == len(files):
+        raise DataError(f"none of the {len(files)} images can be read; the first: {read.skipped[0]}")
+    if read.skipped:
+        annotations = annotations.take([i for i in range(len(files)) if i not in read.skipped])
+        notes += read.note()
     return TrainingData(
         f"{folder} with {file}",
         annotations.candidates,
         pixels=read.images,
-        image_files=files,
+        image_files=read.files,
         image_folder=folder,
         ids=read.ids,
         answers=annotations.answers,
@@ -285,62 +291,6 @@ def _annotations(file: Path) -> Annotations:
             f"  Make one with `oneof candidates import {file} --out FILE.npz`."
         )
     return load_annotations(file)
-
-
-# ---- ids --------------------------------------------------------------------------------------
-
-
-def as_ids(values: Any, what: str) -> tuple[str, ...]:
-    """Ids as text, each at most once."""
-    texts = [cell_text(v) for v in values]
-    empty = next((i for i, text in enumerate(texts) if text is None), None)
-    if empty is not None:
-        raise DataError(f"row {empty} of {what} has no id.")
-    seen: dict[str | None, int] = {}
-    for i, text in enumerate(texts):
-        if text in seen:
-            raise DataError(f"the id {text!r} stands in row {seen[text]} and in row {i} of {what}.")
-        seen[text] = i
-    return tuple(map(str, texts))
-
-
-def positions(
-    wanted: Sequence[str], there: Sequence[str], wanted_in: str, there_in: str, advice: str = ""
-) -> np.ndarray:
-    """The place of every wanted id among those that are there; an error names ids that are not."""
-    place = {name: i for i, name in enumerate(there)}
-    absent = [name for name in wanted if name not in place]
-    if absent:
-        raise DataError(
-            f"{len(absent)} of {len(wanted)} ids of {wanted_in} are not in {there_in}: {short(absent, 5)}.\n"
-            f"  Its ids are {short(there, 5)}.{advice}"
-        )
-    return np.array([place[name] for name in wanted], dtype=np.int64)
-
-
-def id_column(table: Table, ids: Sequence[str]) -> str | None:
-    """The column of a table that holds exactly these ids, where there is one; else one that holds them all,
-    each value once: rows without candidates have ids too."""
-    wanted = set(ids)
-    more = None
-    for name, values in table.columns.items():
-        if len(values) < len(wanted) or getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
-            continue
-        texts = {cell_text(v) for v in values}
-        if texts == wanted and len(values) == len(wanted):
-            return name
-        if more is None and wanted < texts and len(texts) == len(values):
-            more = name
-    return more if row_numbers(ids, len(table)) is None else None
-
-
-def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:
-    """The ids as row numbers, where each is a whole number below n_rows."""
-    texts = [cell_text(v) or "" for v in ids]
-    if not all(text.isdecimal() and len(text) < 12 for text in texts):
-        return None
-    numbers = np.array([int(text) for text in texts], dtype=np.int64)
-    return numbers if len(numbers) and numbers.max() < n_rows else None
 
 
 # ---- what a person sees -----------------------------------------------------------------------

@@ -185,7 +185,7 @@ def _settings(
         skip_empty=options.skip_empty,
         truth_may_be_outside=not inside,
         accept=options.accept,
-        provenance={**_origin(path), "notes": notes or []},
+        provenance={**_origin(path), "notes": [*_told(path, options), *(notes or [])]},
     )
 
 
@@ -205,6 +205,12 @@ def read_taxonomy(path: Path) -> Taxonomy:
         pairs = list(zip(columns[parent], columns[child]))
         edges = [(above, below) for above, below in pairs if above.strip()]
         return Taxonomy(edges, [below for above, below in pairs if not above.strip()])
+
+
+def _told(path: Path, options: ImportOptions) -> list[str]:
+    """How a text file was read, where that is unusual."""
+    text = path.suffix.lower() not in (".parquet", ".npz", ".npy", ".mat")
+    return options.form.of(path).note(path) if text else []
 
 
 def _origin(path: Path) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Ids of rows: as text, each at most once, and where they are in another file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oneof.candidates.cells import cell_text, short
+from oneof.tables.errors import DataError
+from oneof.tables.table import Table
+
+
+def as_ids(values: Any, what: str) -> tuple[str, ...]:
+    """Ids as text, each at most once."""
+    texts = [cell_text(v) for v in values]
+    empty = next((i for i, text in enumerate(texts) if text is None), None)
+    if empty is not None:
+        raise DataError(f"row {empty} of {what} has no id.")
+    seen: dict[str | None, int] = {}
+    for i, text in enumerate(texts):
+        if text in seen:
+            raise DataError(f"the id {text!r} stands in row {seen[text]} and in row {i} of {what}.")
+        seen[text] = i
+    return tuple(map(str, texts))
+
+
+def positions(
+    wanted: Sequence[str], there: Sequence[str], wanted_in: str, there_in: str, advice: str = ""
+) -> np.ndarray:
+    """The place of every wanted id among those that are there; an error names ids that are not."""
+    place = {name: i for i, name in enumerate(there)}
+    absent = [name for name in wanted if name not in place]
+    if absent:
+        raise DataError(
+            f"{len(absent)} of {len(wanted)} ids of {wanted_in} are not in {there_in}: {short(absent, 5)}.\n"
+            f"  Its ids are {short(there, 5)}.{advice}"
+        )
+    return np.array([place[name] for name in wanted], dtype=np.int64)
+
+
+def id_column(table: Table, ids: Sequence[str]) -> str | None:
+    """The column of a table that holds exactly these ids, where there is one; else one that holds them all,
+    each value once: rows without candidates have ids too."""
+    wanted = set(ids)
+    more = None
+    for name, values in table.columns.items():
+        if len(values) < len(wanted) or getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
+            continue
+        texts = {cell_text(v) for v in values}
+        if texts == wanted and len(values) == len(wanted):
+            return name
+        if more is None and wanted < texts and len(texts) == len(values):
+            more = name
+    return more if row_numbers(ids, len(table)) is None else None
+
+
+def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:
+    """The ids as row numbers, where each is a whole number below n_rows."""
+    texts = [cell_text(v) or "" for v in ids]
+    if not all(text.isdecimal() and len(text) < 12 for text in texts):
+        return None
+    numbers = np.array([int(text) for text in texts], dtype=np.int64)
+    return numbers if len(numbers) and numbers.max() < n_rows else None
