@@ -46,10 +46,12 @@ class Selected:
     label_errors: LabelErrors
 
 
-def choose(model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any) -> Selected:
+def choose(
+    model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any, weights: Any = None
+) -> Selected:
     """Compare, take the best, fit it on all rows. `model` has the settings that all contenders share."""
     recipe = model.recipe(len(X))
-    data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed)
+    data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed, weights)
     comparison = Comparison(model, data, recipe.seed)
     comparison.run()
     finalists = ordered(comparison.finalists(), data)
@@ -111,7 +113,8 @@ class Comparison:
         shared = model.get_params(deep=False)
         for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device"):
             shared.pop(name)
-        key = repr((shared, self.seed, [fold.tolist() for fold in data.folds]))
+        weights = None if data.weights is None else data.weights.tolist()
+        key = repr((shared, self.seed, weights, [fold.tolist() for fold in data.folds]))
         self.files = FoldFiles.of(model.run, data.x, data.candidates, data.clean, key)
 
     def seconds_per_epoch(self) -> float:
@@ -196,14 +199,15 @@ class Comparison:
             quiet |= {"run": None, "callbacks": None, "verbose": False, "patience": None}
         made = type(model)(**{**model.get_params(deep=False), **quiet, **settings})
         part, sets = data.clean_part(clean), data.candidates.take(rows)
+        weights = None if data.weights is None else data.weights[rows]
         if contender.is_baseline:
-            return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed)
+            return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed, weights)
         if part is None or len(part) < 2:
             made.clean_weight = 0.0  # one row alone cannot be normalised
         with warnings.catch_warnings():
             if not last:
                 warnings.simplefilter("ignore")
-            return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows))
+            return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows), sample_weight=weights)
 
 
 def halved(n: int) -> int:

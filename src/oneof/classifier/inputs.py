@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning
-from oneof.candidates.cells import COLLECTIONS, is_missing, tidy
+from oneof.candidates.cells import COLLECTIONS, SEPARATOR, cell_labels, is_missing, tidy
 
 NUMBERS = bool | int | float | np.number | np.bool_
 
@@ -30,7 +30,10 @@ def as_numpy(values: Any) -> Any:
 
 
 def as_candidates(y: Any) -> Candidates:
-    """A mask (array, tensor or data frame), a `Candidates`, 1-D labels, or one label set per row."""
+    """A mask (array, tensor or data frame), a `Candidates`, labels, or one label set per row.
+
+    Texts with `|` in some of them, such as crow|raven, are label sets.
+    """
     if isinstance(y, Candidates):
         return y
     if y is None:
@@ -99,16 +102,25 @@ def _label_sets(y: Any) -> list[Any] | None:
     """The rows of y where each is a collection of labels, else None."""
     if isinstance(y, Candidates | torch.Tensor) or hasattr(y, "columns") or hasattr(y, "toarray"):
         return None
-    if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind != "O"):
+    if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind not in "OUT"):
         return None
     if isinstance(y, str | bytes) or not hasattr(y, "__len__") or not len(y):
         return None
     rows = list(y.to_list() if hasattr(y, "to_list") else y)
+    if any(isinstance(row, str) and SEPARATOR in row for row in rows):
+        return [_cell(row, i) for i, row in enumerate(rows)]
     if not all(isinstance(row, COLLECTIONS) and getattr(row, "ndim", 1) == 1 for row in rows):
         return None
     # rows of equal length that hold only 0 and 1 are the rows of a mask
     unequal = len({len(row) for row in rows}) > 1
     return rows if unequal or any(isinstance(r, set | frozenset) for r in rows) or not _binary(rows) else None
+
+
+def _cell(cell: Any, i: int) -> list[Any]:
+    try:
+        return cell_labels(cell)
+    except ValueError as error:
+        raise CandidateError(f"row {i} of y cannot be read: {error}") from None
 
 
 def _binary(rows: Sequence[Any]) -> bool:
