@@ -19,7 +19,6 @@ from oneof.methods.proden import Proden
 from oneof.training import RunError
 from tests.test_inputs import problem
 
-
 # a row of weight 2 is not the same as two rows: batches are drawn at random, and batch norm looks at them
 WEIGHTS_IN_BATCHES = {
     f"check_sample_weight_equivalence_on_{kind}_data": "stochastic gradient descent sees other batches"

@@ -4,7 +4,7 @@ A small portfolio (methods that the records in `results/` support, with a linear
 two lengths, and two scalings of the features) and plain baselines are compared out of fold (`contenders.py`,
 `standings.py`). Round r of a successive halving trains on all folds but the r-th and judges by that one. The
 first round leaves out what has little hope: the scaling that served the first method worse, a long training
-of a net that was no good after a short one. After each round the better half of the methods goes on;
+of a net that was no good after a short one. After each round the best third of the methods goes on;
 baselines always do, as they cost next to nothing. The winner is fitted on all rows, and made as sure as it
 was right out of fold.
 """
@@ -30,6 +30,8 @@ from oneof.training.progress import closing
 
 LONG_FITS = 8
 """Cost of a whole choice in trainings of the long MLP, about: a budget shortens them until so many fit in."""
+FACTOR = 3
+"""One of so many methods goes on to the next round."""
 LAST_FIT = 1.5
 """Time of the last fit, on all rows, in trainings on all folds but one."""
 
@@ -54,7 +56,7 @@ def choose(
     data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed, weights)
     comparison = Comparison(model, data, recipe.seed)
     comparison.run()
-    finalists = ordered(comparison.finalists(), data)
+    finalists = ordered(comparison.finalists(), data, final=True)
     best = finalists[0]
     fitted = comparison.fitted(best, np.arange(len(X)), np.arange(data.n_clean), last=True)
     left = [c for c in comparison.contenders if c.rounds and c not in finalists]
@@ -128,7 +130,7 @@ class Comparison:
     # ---- rounds -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Judge the contenders fold by fold; only the better half of the methods sees the next fold."""
+        """Judge the contenders fold by fold; only the best third of the methods sees the next fold."""
         rounds, there = len(self.data.folds), list(self.contenders)
         total = rounds * len(there)  # at most; a few are left out before they begin
         progress = self.model.progress("auto", total)
@@ -151,7 +153,7 @@ class Comparison:
                     progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
                     done += 1
                 methods = [c for c in order(judged) if not c.is_baseline]
-                kept = methods[: halved(len(methods))]
+                kept = methods[: survivors(len(methods))]
                 there = [c for c in judged if c.is_baseline or c in kept]
 
     def judge(self, contender: Contender, number: int) -> None:
@@ -210,6 +212,6 @@ class Comparison:
             return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows), sample_weight=weights)
 
 
-def halved(n: int) -> int:
+def survivors(n: int) -> int:
     """How many of n methods see the next fold: two at least, so that there is something to compare."""
-    return min(n, max(2, math.ceil(n / 2)))
+    return min(n, max(2, math.ceil(n / FACTOR)))
