@@ -230,10 +230,12 @@ def wrong_labels(model: Any, data: ChoiceSet) -> np.ndarray:
     return (found.labels != data.truth) & (found.wrong > 0)
 
 
-def compare(name: str, data: ChoiceSet, share: float, budget: float | None) -> dict[str, Any]:
+def compare(
+    name: str, data: ChoiceSet, share: float, budget: float | None, epochs: int | None = None
+) -> dict[str, Any]:
     """One line of the record."""
     clean = clean_vector(data, share)
-    model = PartialLabelClassifier("auto", budget=budget, device="cpu")
+    model = PartialLabelClassifier("auto", epochs=epochs, budget=budget, device="cpu")
     began = time.perf_counter()
     model.fit(data.x, data.candidates, clean=clean)
     took = time.perf_counter() - began
@@ -282,7 +284,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=sorted(SETS), default=list(SETS))
     parser.add_argument("--to", type=Path, help="folder for records.jsonl and summary.json")
     parser.add_argument("--budget", type=float, help="seconds for each choice")
-    parser.add_argument("--quick", action="store_true", help="300 rows of each set")
+    parser.add_argument("--quick", action="store_true", help="200 rows of each set, 10 epochs")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     file = None if chosen.to is None else chosen.to / "records.jsonl"
@@ -293,13 +295,13 @@ def main() -> None:
             records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     done = {(r["set"], r["clean_share"]) for r in records}
     for name in chosen.sets:
-        data = SETS[name]().first(300) if chosen.quick else SETS[name]()
+        data = SETS[name]().first(200) if chosen.quick else SETS[name]()
         for share in SHARES:
             if (name, share) in done:
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                record = compare(name, data, share, chosen.budget)
+                record = compare(name, data, share, chosen.budget, 10 if chosen.quick else None)
             records.append(record)
             print(f"{name}, {share:.0%} clean: {record['note']} Regret {record['regret']:.2f}.", flush=True)
             if file is not None:

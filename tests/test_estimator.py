@@ -19,9 +19,18 @@ from oneof.methods.proden import Proden
 from oneof.training import RunError
 from tests.test_inputs import problem
 
+# a row of weight 2 is not the same as two rows: batches are drawn at random, and batch norm looks at them
+WEIGHTS_IN_BATCHES = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "stochastic gradient descent sees other batches"
+    for kind in ("dense", "sparse")
+}
 
-# no check is expected to fail; one is skipped unless SCIPY_ARRAY_API is set
-@parametrize_with_checks([PartialLabelClassifier(), PartialLabelClassifier("proden", epochs=20)])
+
+# no other check is expected to fail; one is skipped unless SCIPY_ARRAY_API is set
+@parametrize_with_checks(
+    [PartialLabelClassifier(), PartialLabelClassifier("proden", epochs=20)],
+    expected_failed_checks=lambda estimator: WEIGHTS_IN_BATCHES,
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

@@ -46,7 +46,7 @@ def folder(model, tmp_path):
 
 
 def test_predict_with_everything(model, folder, program, tmp_path):
-    oneof.load(folder).calibrate(FRAME, NAMES[Y]).save(folder)
+    oneof.load(folder).calibrate(FRAME, NAMES[Y], probabilities=False).save(folder)
     out = tmp_path / "p.parquet"
     arguments = ["--reject-below", "0.7", "--coverage", "0.8", "--allowed", "ant", "cow", "--keep", "id"]
     code, text, err = program(

@@ -223,6 +223,8 @@ class Candidates:
 
     def __getitem__(self, rows: Any) -> Candidates:
         """`take`; lets scikit-learn's splitters cut candidates like any other y."""
+        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
+            rows = rows[0]  # as scikit-learn cuts whatever has a shape
         return self.take(np.atleast_1d(rows) if not isinstance(rows, slice) else np.arange(len(self))[rows])
 
     @property

@@ -44,7 +44,13 @@ class KnownRows:
 
 
 def fit_baseline(
-    model: Any, kind: str, X: np.ndarray, candidates: Candidates, clean: KnownRows | None, seed: int
+    model: Any,
+    kind: str,
+    X: np.ndarray,
+    candidates: Candidates,
+    clean: KnownRows | None,
+    seed: int,
+    weights: Any = None,
 ) -> Any:
     """Fit a `PartialLabelClassifier` with the net "linear" by logistic regression. Returns the model.
 
@@ -56,7 +62,7 @@ def fit_baseline(
     x, columns = X, None
     if kind == "clean rows alone":
         assert clean is not None
-        x, columns = clean.x, clean.columns
+        x, columns, weights = clean.x, clean.columns, None
     elif kind == "majority vote":
         columns = _likeliest(evidence_of(candidates), seed)
     else:
@@ -65,7 +71,7 @@ def fit_baseline(
     model.n_features_in_, model.input_shape_ = X.shape[1], tuple(map(int, X.shape[1:]))
     model.scaling_ = model._fitted_scaling(x)
     scaled = model.prepare(x)
-    weight, bias = _regression(scaled, columns, len(model.classes_), seed)
+    weight, bias = _regression(scaled, columns, len(model.classes_), seed, weights)
     net = build_net("linear", X.shape[1], len(model.classes_))
     net.head.load_state_dict({"weight": torch.from_numpy(weight), "bias": torch.from_numpy(bias)})
     model.net_ = (net.eval(),)
@@ -97,7 +103,9 @@ def _likeliest(support: Any, seed: int) -> np.ndarray:
     return np.where(top, chance, -1.0).argmax(axis=1)
 
 
-def _regression(x: np.ndarray, columns: np.ndarray, n_classes: int, seed: int) -> tuple[Any, Any]:
+def _regression(
+    x: np.ndarray, columns: np.ndarray, n_classes: int, seed: int, weights: Any
+) -> tuple[Any, Any]:
     """Weights (c, d) and biases (c,) of a logistic regression; one that never occurs is never predicted."""
     there = np.unique(columns)
     weight = np.zeros((n_classes, x.shape[1]), dtype=np.float32)
@@ -107,7 +115,7 @@ def _regression(x: np.ndarray, columns: np.ndarray, n_classes: int, seed: int) -
         return weight, bias
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline need not be solved to the last digit
-        found = LogisticRegression(max_iter=200, random_state=seed).fit(x, columns)
+        found = LogisticRegression(max_iter=200, random_state=seed).fit(x, columns, sample_weight=weights)
     if len(there) == 2:  # one row of coefficients, for the second class
         weight[there[1]], bias[there] = found.coef_[0], [0.0, found.intercept_[0]]
     else:

@@ -4,7 +4,7 @@ A small portfolio (methods that the records in `results/` support, with a linear
 two lengths, and two scalings of the features) and plain baselines are compared out of fold (`contenders.py`,
 `standings.py`). Round r of a successive halving trains on all folds but the r-th and judges by that one. The
 first round leaves out what has little hope: the scaling that served the first method worse, a long training
-of a net that was no good after a short one. After each round the better half of the methods goes on;
+of a net that was no good after a short one. After each round the best third of the methods goes on;
 baselines always do, as they cost next to nothing. The winner is fitted on all rows, and made as sure as it
 was right out of fold.
 """
@@ -30,6 +30,8 @@ from oneof.training.progress import closing
 
 LONG_FITS = 8
 """Cost of a whole choice in trainings of the long MLP, about: a budget shortens them until so many fit in."""
+FACTOR = 3
+"""One of so many methods goes on to the next round."""
 LAST_FIT = 1.5
 """Time of the last fit, on all rows, in trainings on all folds but one."""
 
@@ -46,13 +48,15 @@ class Selected:
     label_errors: LabelErrors
 
 
-def choose(model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any) -> Selected:
+def choose(
+    model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any, weights: Any = None
+) -> Selected:
     """Compare, take the best, fit it on all rows. `model` has the settings that all contenders share."""
     recipe = model.recipe(len(X))
-    data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed)
+    data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed, weights)
     comparison = Comparison(model, data, recipe.seed)
     comparison.run()
-    finalists = ordered(comparison.finalists(), data)
+    finalists = ordered(comparison.finalists(), data, final=True)
     best = finalists[0]
     fitted = comparison.fitted(best, np.arange(len(X)), np.arange(data.n_clean), last=True)
     left = [c for c in comparison.contenders if c.rounds and c not in finalists]
@@ -111,7 +115,8 @@ class Comparison:
         shared = model.get_params(deep=False)
         for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device"):
             shared.pop(name)
-        key = repr((shared, self.seed, [fold.tolist() for fold in data.folds]))
+        weights = None if data.weights is None else data.weights.tolist()
+        key = repr((shared, self.seed, weights, [fold.tolist() for fold in data.folds]))
         self.files = FoldFiles.of(model.run, data.x, data.candidates, data.clean, key)
 
     def seconds_per_epoch(self) -> float:
@@ -125,7 +130,7 @@ class Comparison:
     # ---- rounds -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Judge the contenders fold by fold; only the better half of the methods sees the next fold."""
+        """Judge the contenders fold by fold; only the best third of the methods sees the next fold."""
         rounds, there = len(self.data.folds), list(self.contenders)
         total = rounds * len(there)  # at most; a few are left out before they begin
         progress = self.model.progress("auto", total)
@@ -148,7 +153,7 @@ class Comparison:
                     progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
                     done += 1
                 methods = [c for c in order(judged) if not c.is_baseline]
-                kept = methods[: halved(len(methods))]
+                kept = methods[: survivors(len(methods))]
                 there = [c for c in judged if c.is_baseline or c in kept]
 
     def judge(self, contender: Contender, number: int) -> None:
@@ -196,16 +201,17 @@ class Comparison:
             quiet |= {"run": None, "callbacks": None, "verbose": False, "patience": None}
         made = type(model)(**{**model.get_params(deep=False), **quiet, **settings})
         part, sets = data.clean_part(clean), data.candidates.take(rows)
+        weights = None if data.weights is None else data.weights[rows]
         if contender.is_baseline:
-            return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed)
+            return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed, weights)
         if part is None or len(part) < 2:
             made.clean_weight = 0.0  # one row alone cannot be normalised
         with warnings.catch_warnings():
             if not last:
                 warnings.simplefilter("ignore")
-            return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows))
+            return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows), sample_weight=weights)
 
 
-def halved(n: int) -> int:
+def survivors(n: int) -> int:
     """How many of n methods see the next fold: two at least, so that there is something to compare."""
-    return min(n, max(2, math.ceil(n / 2)))
+    return min(n, max(2, math.ceil(n / FACTOR)))

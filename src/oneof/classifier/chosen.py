@@ -12,6 +12,9 @@ from oneof.classifier.calibration import LabelErrors
 LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
 """What a choice leaves behind beside the model."""
 
+OWN = ("feature_names_in_", "n_features_in_", "encoder_")
+"""What the estimator knows of its inputs; contenders see arrays."""
+
 
 class ChoicePart:
     """The part of `PartialLabelClassifier` that takes over what a choice found."""
@@ -22,14 +25,14 @@ class ChoicePart:
     out_of_fold_: np.ndarray
     label_errors_: LabelErrors
 
-    def choose(self, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any) -> Any:
+    def choose(self, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any, weights: Any) -> Any:
         """Fit by comparing; see `oneof.classifier.choice`."""
         from oneof.classifier.choice import choose
 
         self.forget()
-        chosen = choose(self, X, candidates, clean, groups)
+        chosen = choose(self, X, candidates, clean, groups, weights)
         for name, value in vars(chosen.model).items():
-            if name.endswith("_") and name not in ("feature_names_in_", "n_features_in_"):
+            if name.endswith("_") and name not in OWN:
                 setattr(self, name, value)
         for name in LEFT:
             setattr(self, name, getattr(chosen, name.rstrip("_")))

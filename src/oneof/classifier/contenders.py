@@ -78,10 +78,18 @@ class ChoiceData:
     """Rows of x that the clean rows are; None where they are further ones."""
     folds: list[np.ndarray]
     clean_folds: list[np.ndarray]
+    weights: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any, seed: int
+        cls,
+        model: Any,
+        X: np.ndarray,
+        candidates: Candidates,
+        clean: Any,
+        groups: Any,
+        seed: int,
+        weights: Any = None,
     ) -> ChoiceData:
         """From what `fit` was given; X has been checked."""
         known_rows, rows = clean_columns(model, X, clean, class_array(candidates.classes))
@@ -91,7 +99,7 @@ class ChoiceData:
         else:
             clean_folds = row_folds(0 if known_rows is None else len(known_rows), None, seed)
         clean_folds += [np.zeros(0, dtype=np.int64)] * (len(folds) - len(clean_folds))
-        return cls(X, candidates, known_rows, rows, folds, clean_folds)
+        return cls(X, candidates, known_rows, rows, folds, clean_folds, weights)
 
     @property
     def n_clean(self) -> int:

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight
 
 from oneof.classifier.chosen import ChoicePart
 from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows, without_clean_rows
 from oneof.classifier.inputs import as_candidates, as_numpy, class_array, holds_sets
+from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
 from oneof.classifier.scoring import covering_rate, restricted
 from oneof.classifier.settings import checked_recipe
+from oneof.classifier.weights import Weighted, row_weights
 from oneof.methods import Method, make_method
 from oneof.training import Recipe, Run, Silent, default_progress, train
 from oneof.training.progress import Progress
@@ -33,11 +35,12 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         methods, networks, lengths and plain baselines out of fold and takes the best (`selection_`).
     method_params : dict, optional
         Hyper-parameters of the method, by name.
-    net : str, nn.Module or (features, head), default="mlp"
+    net : str, nn.Module, (features, head), class or function, default="mlp"
         The network: "mlp" or "linear" for tables and embeddings, "resnet18", "wrn-28-2", "lenet" and others
         (`oneof.nets.IMAGE_NETS`) for images. A module of your own is copied, not changed; it returns
-        logits, and every fit starts from the weights it has. With `method="auto"`, "mlp" stands for
-        both nets for tables; any other is the only one tried.
+        logits, and every fit starts from the weights it has; a class or function is called with the
+        number of features (or the shape of an image) and of classes, and gives such a module. With
+        `method="auto"`, "mlp" stands for both nets for tables; any other is the only one tried.
     hidden : sequence of int, default=(300, 300)
         Hidden layers of the MLP.
     batch_norm : bool, default=True
@@ -53,6 +56,8 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         20,000 and 8 for 100,000 (`oneof.classifier.settings.default_epochs`).
     optimiser, lr, weight_decay, schedule, batch_size, patience
         See `oneof.training.Recipe`.
+    class_weight : "balanced" or dict, optional
+        Weights of the classes; a row counts by the mean over its candidates.
     clean_weight : float, default=0
         Weight of cross-entropy on the clean rows in the loss.
     selection_share : float, default=0
@@ -149,6 +154,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         epochs: int | None = None,
         batch_size: int | None = None,
         patience: int | None = None,
+        class_weight: Any = None,
         clean_weight: float = 0.0,
         selection_share: float = 0.0,
         device: str = "auto",
@@ -173,6 +179,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         self.epochs = epochs
         self.batch_size = batch_size
         self.patience = patience
+        self.class_weight = class_weight
         self.clean_weight = clean_weight
         self.selection_share = selection_share
         self.device = device
@@ -185,34 +192,45 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
 
     # ---- fit ----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, clean: Any = None, groups: Any = None) -> PartialLabelClassifier:
+    def fit(
+        self, X: Any, y: Any, clean: Any = None, groups: Any = None, sample_weight: Any = None
+    ) -> PartialLabelClassifier:
         """Learn from candidate labels.
 
         Parameters
         ----------
-        X : array, tensor or data frame (n, d)
-            Inputs. Images are bytes (uint8), shape (n, channels, height, width); a network of your own
-            gets them with every channel normalised, and any other array as it is.
+        X : array, tensor, sparse matrix or data frame (n, d)
+            Inputs. A data frame may hold texts, categories and gaps: `encoder_` then keeps how they
+            become features, and predictions take such data frames. Images are bytes (uint8), shape
+            (n, channels, height, width); a network of your own gets them with every channel
+            normalised, and any other array as it is.
         y : mask (n, c), Candidates, list of label sets, or labels (n,)
             What each row may be. A mask is an array, tensor, sparse matrix or data frame of booleans
             or of 0 and 1; the columns of a data frame name the classes. Lists of equal length that
-            hold only 0 and 1 are read as a mask.
+            hold only 0 and 1 are read as a mask. Texts with `|` between labels are sets.
         clean : (X_clean, y_clean) or vector (n,), optional
             Rows with trusted labels: further ones, or a vector with the known label of a training
             row and a missing value elsewhere (those rows leave candidate training).
         groups : vector (n,), optional
             Rows that belong together, such as pictures of one animal: `method="auto"` never learns from
             one to judge another. Other methods have no use for them.
+        sample_weight : vector (n,), optional
+            How much every row counts in the loss.
         """
         candidates = as_candidates(y)
+        self.encoder_ = encoder_for(X)
         X = self._inputs(X, reset=True)
         if len(X) != len(candidates):
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: X has {len(X)} rows, "
                 f"y has {len(candidates)}."
             )
-        if self.method == "auto":
-            return self.choose(X, candidates, clean, groups)
+        if self.encoder_ is not None:
+            self.feature_names_in_ = np.asarray(self.encoder_.feature_names, dtype=object)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if isinstance(self.method, str) and self.method == "auto":
+            return self.choose(X, candidates, clean, groups, sample_weight)
         recipe = self.recipe(len(X))
         method = make_method(self.method, self.method_params)
         learns = learns_from_clean(method, recipe, len(X))
@@ -240,8 +258,9 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         self.scaling_ = self._fitted_scaling(X[roles.rows])
         self.input_shape_ = tuple(map(int, X.shape[1:]))
         x, roles = self.prepare(X), roles.prepared(self.prepare)
+        weights = row_weights(sample_weight, self.class_weight, candidates)
         trained = train(
-            method,
+            method if weights is None else Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
             self._net_or_maker(x),
             x[roles.rows],
             candidates.take(roles.rows),
@@ -260,7 +279,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
         self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
         self.trained_on_ = set_sizes(candidates.mask[roles.rows])
-        self.encoder_ = self.checked_ = None
+        self.checked_ = None
         # confidence goes by labelled rows that had no part in the training, not even in its end
         apart = roles.clean if roles.selection is None and not learns else roles.selection
         if apart is not None and recipe.patience is None:
@@ -275,41 +294,6 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         """How `fit` will train on so many rows; raises on settings that cannot be meant."""
         return checked_recipe(self, n_rows)
 
-    def with_encoder(self, encoder: Any) -> PartialLabelClassifier:
-        """Keep with a fitted model how tables become its features. Returns the model.
-
-        `oneof predict`, `save` and `export_onnx` then know it, and the features have the encoder's names.
-
-        Parameters
-        ----------
-        encoder : oneof.tables.encoding.TableEncoder
-            That made the X of `fit`.
-        """
-        check_is_fitted(self)
-        names = np.asarray(encoder.feature_names, dtype=object)
-        if len(names) != self.n_features_in_:
-            raise ValueError(
-                f"the encoder makes {len(names)} features, but the model was fitted on {self.n_features_in_}."
-            )
-        self.encoder_, self.feature_names_in_ = encoder, names
-        return self
-
-    def with_transduction(self, transduction: np.ndarray) -> PartialLabelClassifier:
-        """Replace what is believed of the rows of `fit` by that of a whole table. Returns the model.
-
-        Parameters
-        ----------
-        transduction : array (n, c)
-            One row per row of the table: those of `fit`, and others whose label was known.
-        """
-        check_is_fitted(self)
-        if transduction.ndim != 2 or transduction.shape[1] != len(self.classes_):
-            raise ValueError(
-                f"transduction has shape {transduction.shape}, but there are {len(self.classes_)} classes."
-            )
-        self.transduction_ = transduction
-        return self
-
     def progress(self, name: str, epochs: int) -> Progress:
         """What hears of a training: the bar where there is one, and the callbacks."""
         shown = default_progress() if self.verbose else Silent()
@@ -323,6 +307,15 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         if holds_sets(y):
             return covering_rate(self, X, y, sample_weight)
         return super().score(X, as_numpy(y), sample_weight)
+
+    def set_params(self, **params: Any) -> PartialLabelClassifier:
+        """As everywhere in scikit-learn; `method_params__alpha` sets one hyper-parameter of the method."""
+        start = "method_params__"
+        own = {name.removeprefix(start): params.pop(name) for name in list(params) if name.startswith(start)}
+        super().set_params(**params)
+        if own:
+            self.method_params = {**(self.method_params or {}), **own}
+        return self
 
     # ---- the rest of the contract -------------------------------------------------------------
 
@@ -341,6 +334,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.two_d_labels = True
+        tags.input_tags.sparse = True
         tags.input_tags.three_d_array = self._takes_more_than_tables
         tags.non_deterministic = False
         return tags

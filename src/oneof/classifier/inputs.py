@@ -31,7 +31,10 @@ def as_numpy(values: Any) -> Any:
 
 
 def as_candidates(y: Any) -> Candidates:
-    """A mask (array, tensor or data frame), a `Candidates`, 1-D labels, or one label set per row."""
+    """A mask (array, tensor or data frame), a `Candidates`, labels, or one label set per row.
+
+    Texts with `|` in some of them, such as crow|raven, are label sets.
+    """
     if isinstance(y, Candidates):
         return y
     if y is None:
@@ -100,7 +103,7 @@ def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
     """The rows of y where each is a collection of labels, else None. A name of `classes` is one label."""
     if isinstance(y, Candidates | torch.Tensor) or hasattr(y, "columns") or hasattr(y, "toarray"):
         return None
-    if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind not in "OU"):
+    if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind not in "OUT"):
         return None
     if isinstance(y, str | bytes) or not hasattr(y, "__len__") or not len(y):
         return None

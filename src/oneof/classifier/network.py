@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 from torch import nn
 from torch.nn.parameter import is_lazy
@@ -15,9 +16,13 @@ from oneof.classifier.inputs import as_numpy
 from oneof.datasets.scaling import Scaling
 from oneof.nets import IMAGE_NETS, Net, as_net, build_net
 from oneof.nets.tabular import layer_sizes
+from oneof.tables.encoding import TableEncoder
 from oneof.training.predict import EVALUATION_BATCH, ROWS_IN_CACHE, in_batches
 from oneof.training.recipe import choose_device
 from oneof.views import ImageViews, RowItself, Views
+
+DENSE_LIMIT = 8 << 30
+"""Bytes that a sparse matrix may take as an array."""
 
 
 class NetworkPart:
@@ -39,7 +44,12 @@ class NetworkPart:
         return not isinstance(self.net, str) or self.net in IMAGE_NETS
 
     def _inputs(self, X: Any, reset: bool) -> np.ndarray:
-        X = as_numpy(X)
+        encoder = getattr(self, "encoder_", None)
+        if encoder is not None and set(encoder.column_names) <= set(getattr(X, "columns", ())):
+            X = encoder.transform(X)
+            if not reset:
+                return X  # checked by the encoder, which knows the names of its columns
+        X = dense(as_numpy(X))
         # features are scaled in double precision: in single, a column of time stamps would lose its digits
         table = getattr(X, "ndim", 2) == 2
         dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
@@ -87,7 +97,10 @@ class NetworkPart:
             inputs = x.shape[1] if x.ndim == 2 else tuple(x.shape[1:])
             return build_net(self.net, inputs, len(self.classes_), **self.net_options())
         example = self._views().plain(torch.from_numpy(x[:2]))
-        return as_net(self.net, example, n_classes=len(self.classes_))
+        net = self.net
+        if callable(net) and not isinstance(net, nn.Module):
+            net = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), len(self.classes_))
+        return as_net(net, example, n_classes=len(self.classes_))
 
     def _net_or_maker(self, x: np.ndarray) -> Net | Callable[[], Net]:
         """What `train` gets: a network with weights of its own as it is, else how to make one once seeded."""
@@ -118,3 +131,26 @@ class NetworkPart:
 
     def _raw_probabilities(self, X: Any) -> np.ndarray:
         return self.prepared_proba(self.prepare(self._inputs(X, reset=False)))
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array, if there is room for it; the rest as it is."""
+    if not issparse(X):
+        return X
+    if X.shape[0] * X.shape[1] * 8 > DENSE_LIMIT:
+        raise ValueError(
+            f"X is sparse, and as an array of {X.shape[0]:,} rows and {X.shape[1]:,} columns it would take "
+            f"more than {DENSE_LIMIT >> 30} GiB.\n  Reduce it first: sklearn.decomposition.TruncatedSVD(300)."
+        )
+    return X.toarray()
+
+
+def encoder_for(X: Any) -> TableEncoder | None:
+    """How a data frame with texts, categories or gaps becomes features; None where X is numbers already."""
+    if not hasattr(X, "columns") or not len(X):
+        return None
+    for name in X.columns:
+        column = np.asarray(X[name])
+        if column.dtype.kind not in "biuf" or (column.dtype.kind == "f" and np.isnan(column).any()):
+            return TableEncoder.fit(X)
+    return None

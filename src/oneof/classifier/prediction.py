@@ -34,6 +34,42 @@ class Predictions(NetworkPart):
     checked_: dict[str, Any] | None
     temperature_: float
     encoder_: Any
+    n_features_in_: int
+
+    def with_encoder(self, encoder: Any) -> Any:
+        """Keep with a fitted model how tables become its features. Returns the model.
+
+        `oneof predict`, `save` and `export_onnx` then know it, and the features have the encoder's names.
+
+        Parameters
+        ----------
+        encoder : oneof.tables.encoding.TableEncoder
+            That made the X of `fit`.
+        """
+        check_is_fitted(self)
+        names = np.asarray(encoder.feature_names, dtype=object)
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                f"the encoder makes {len(names)} features, but the model was fitted on {self.n_features_in_}."
+            )
+        self.encoder_, self.feature_names_in_ = encoder, names
+        return self
+
+    def with_transduction(self, transduction: np.ndarray) -> Any:
+        """Replace what is believed of the rows of `fit` by that of a whole table. Returns the model.
+
+        Parameters
+        ----------
+        transduction : array (n, c)
+            One row per row of the table: those of `fit`, and others whose label was known.
+        """
+        check_is_fitted(self)
+        if transduction.ndim != 2 or transduction.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"transduction has shape {transduction.shape}, but there are {len(self.classes_)} classes."
+            )
+        self.transduction_ = transduction
+        return self
 
     def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
         """(n, c): class probabilities.

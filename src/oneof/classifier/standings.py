@@ -1,10 +1,11 @@
 """Who is better, by what was said about rows nobody had learned from.
 
 Two criteria, one after the other: where there are clean rows, accuracy on them; then the candidate sets, by
-the covering rate (with evidence: by the support of the prediction). Contenders within one standard error of
-the best are equal as far as such rows can tell, and go on to the next criterion. Those that stay equal to
-the end come in the order of the records (`preference`). The approximated accuracy is shown, but decides
-nothing: it prefers whatever is sure, right or wrong (CC, trained long, was its choice on most sets we tried).
+the covering rate (with evidence: by the support of the prediction). Contenders within two standard errors of
+the best on the few clean rows are equal as far as these can tell, and the sets decide between them. In the
+end those within one standard error of the best there, too, come in the order of the records (`preference`);
+in the rounds before, nobody is preferred. The approximated accuracy is shown, but decides nothing: it likes
+whatever is sure, right or wrong (CC, trained long, was its choice on most sets we tried).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from oneof.classifier.baselines import evidence_of
 from oneof.classifier.contenders import ChoiceData, Contender
 from oneof.classifier.scoring import label_free
 
-EQUAL = 1.0
+EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
 """Standard errors of the difference within which two contenders count as equal."""
 RECORDS = ("rplg+", "proden", "cc")
 """Methods in the order of `results/rplg_plus`, on tables."""
@@ -53,11 +54,14 @@ def criteria(contender: Contender, data: ChoiceData) -> list[np.ndarray]:
     return [cover] if data.clean is None else [right_on_clean(contender, data), cover]
 
 
-def ordered(contenders: Sequence[Contender], data: ChoiceData) -> list[Contender]:
-    """The best first, judged by the rows that all of them were judged by."""
+def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = False) -> list[Contender]:
+    """The best first, judged by the rows that all of them were judged by.
+
+    `final`: equals come in the order of the records; before the end all that counts is the mean.
+    """
     found = {c.name: criteria(c, data) for c in contenders}
     by_name = {c.name: c for c in sorted(contenders, key=preference)}
-    return [by_name[name] for name in _ordered(list(by_name), found)]
+    return [by_name[name] for name in _ordered(list(by_name), found, final)]
 
 
 def preference(contender: Contender) -> tuple[bool, bool, float, int]:
@@ -69,26 +73,31 @@ def preference(contender: Contender) -> tuple[bool, bool, float, int]:
     return False, settings["net"] == "linear", -settings["epochs"], place
 
 
-def _ordered(names: list[str], found: dict[str, list[np.ndarray]]) -> list[str]:
+def _ordered(names: list[str], found: dict[str, list[np.ndarray]], final: bool) -> list[str]:
     if len(names) < 2 or not found[names[0]]:
         return names
     first = np.stack([found[name][0] for name in names])
     judged = ~np.isnan(first).any(axis=0)
     means = dict(zip(names, first[:, judged].mean(axis=1))) if judged.any() else dict.fromkeys(names, 0.0)
+    last = len(found[names[0]]) == 1
+    if last and not final:
+        return sorted(names, key=lambda name: -means[name])
     top = max(names, key=lambda name: means[name])
-    equal = [name for name in names if not judged.any() or as_good(found[name][0], found[top][0])]
+    band = EQUAL if last else EQUAL_ON_CLEAN
+    equal = [n for n in names if not judged.any() or as_good(found[n][0], found[top][0], band)]
     rest = sorted((name for name in names if name not in equal), key=lambda name: -means[name])
-    return _ordered(equal, {name: values[1:] for name, values in found.items()}) + rest
+    return _ordered(equal, {name: values[1:] for name, values in found.items()}, final) + rest
 
 
-def as_good(one: np.ndarray, best: np.ndarray) -> bool:
-    """Whether one is no more than `EQUAL` standard errors of the difference behind the other."""
+def as_good(one: np.ndarray, best: np.ndarray, band: float = EQUAL) -> bool:
+    """Whether one is no more than so many standard errors of the difference behind the other."""
     difference = best - one
     difference = difference[~np.isnan(difference)]
     if len(difference) < 2:
         return False
-    error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
-    return float(difference.mean()) <= EQUAL * error + 1e-9  # one row more or less is always equal
+    # one row's worth of variance more: of a few rows that all say the same nobody knows the spread
+    spread = math.sqrt((((difference - difference.mean()) ** 2).sum() + 1) / len(difference))
+    return float(difference.mean()) <= band * spread / math.sqrt(len(difference)) + 1e-9
 
 
 def mean_and_error(row_values: np.ndarray) -> tuple[float, float]:
@@ -116,7 +125,8 @@ def table(
         found = criteria(c, data)
         mean, error = mean_and_error(found[0])
         cover, share = covering(c, data)
-        equal = all(as_good(one, best) for one, best in zip(found, winner))
+        bands = (EQUAL_ON_CLEAN, EQUAL)[-len(found) :]
+        equal = all(as_good(one, best, band) for one, best, band in zip(found, winner, bands))
         made.append(
             {
                 "name": c.name,

@@ -239,14 +239,14 @@ class Fit:
             print(f"continues the training in {run}", flush=True)
             if budget is not None:
                 model.set_params(epochs=epochs_of_run(run) or self.epochs, max_seconds=budget)
-            return model.epochs
+            return model.recipe(len(x)).epochs
         estimate = measure(model, x, sets, clean)
         print(estimate.describe(self.epochs), flush=True)
         if budget is not None:
             plan = plan_budget(estimate, budget, self.epochs, time.perf_counter() - began)
             model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
             print(plan.note, flush=True)
-        return model.epochs
+        return model.recipe(len(x)).epochs
 
     def _method_params(self) -> dict[str, Any]:
         import json

@@ -48,12 +48,12 @@ class RplgPlus(Reduction):
 
     def setup(self, task: Task) -> State:
         state = super().setup(task)
-        if task.has_clean:
+        counts = task.clean_counts
+        if counts is not None:
             n_features = state.notes["n_features"]
             add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
-            known = task.clean_counts
-            state.notes |= {"holders": Holders(task.candidates), "known": known > 0}
-            state.notes["shrink"] = self.shrink * task.n_classes / max(1, int(known.sum()))
+            few = self.shrink * task.n_classes / max(1, int(counts.sum()))
+            state.notes |= {"holders": Holders(task.candidates), "known": counts > 0, "shrink": few}
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
