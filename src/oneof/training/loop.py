@@ -16,6 +16,7 @@ from oneof.methods import parallel
 from oneof.methods.base import Method
 from oneof.training.clean import CleanRows
 from oneof.training.distributed import start
+from oneof.training.finish import finished
 from oneof.training.given import Given, Trained
 from oneof.training.identity import identity
 from oneof.training.ongoing import OngoingTraining
@@ -118,7 +119,7 @@ def run_epochs(training: OngoingTraining, run: Run | None, progress: Progress, t
                 raise KeyboardInterrupt(
                     f"stopped after epoch {training.step.epoch}; continue from {run.folder}"
                 )
-    trained = training.result(seconds=time.perf_counter() - began)
+    trained = finished(training, time.perf_counter() - began)
     if run and first_process and not run.done:
         run.finish({"epochs": training.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
     return trained

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,22 @@ from oneof.methods import parallel
 from oneof.methods.base import Batch, CandidateRows, Method, Restart, StepInfo, Task
 from oneof.methods.losses import set_loss
 from oneof.nets import Net, as_net, evaluation_mode
-from oneof.nets.fast import compile_features, with_fast_features, without_fast_features
+from oneof.nets.fast import compile_features, with_fast_features
 from oneof.training.capture import CapturedStep
-from oneof.training.checks import check_batch_norm, warn_of_equal_predictions
+from oneof.training.checks import check_batch_norm
 from oneof.training.clean import CleanSource, on_device
 from oneof.training.distributed import make_shards, meet, synchronised
-from oneof.training.given import Given, Trained, TrainingError
+from oneof.training.given import Given, TrainingError
 from oneof.training.identity import digest_weights
 from oneof.training.predict import EVALUATION_BATCH, in_batches
 from oneof.training.randomness import DefaultGenerators, may_draw
 from oneof.training.recipe import Recipe, choose_speed
 from oneof.training.schedule import MainOptimiser
-from oneof.training.sources import LoadedRows, ResidentRows, as_input, make_rows
+from oneof.training.sources import LoadedRows, as_input, make_rows
 from oneof.training.stopping import EarlyStopping
 
 OTHER_PROCESS = 100_003
 """Between the seeds of two processes."""
-LOOKED_AT = 256
-"""Rows that are predicted at the end, to see whether anything was learned."""
 
 
 class OngoingTraining:
@@ -76,7 +73,7 @@ class OngoingTraining:
         self.clean = CleanSource(given.clean, self.shards, views, device, self.dtype, recipe.seed + 2)
         generator = torch.Generator(device).manual_seed(recipe.seed + 1)
         self.step = StepInfo(-1, 0, recipe.epochs, self.shards.steps(self.batch_size), recipe.lr, generator)
-        example = views.plain(next(self.rows.batches(self._own_rows()[:2], 2))[1])
+        example = views.plain(next(self.rows.batches(self.own_rows()[:2], 2))[1])
         in_loss = self.clean.rows_of_step(recipe.clean_batch) if recipe.clean_weight else 0
         processes = parallel.world_size()
         check_batch_norm(net, example, self.batch_size // processes, in_loss // processes)
@@ -245,12 +242,12 @@ class OngoingTraining:
     def each_row(self, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """`function` of every training row and its number, in their order, without augmentation."""
         with evaluation_mode(self.state):
-            batches = self.rows.batches(self._own_rows(), EVALUATION_BATCH)
+            batches = self.rows.batches(self.own_rows(), EVALUATION_BATCH)
             return self.shards.whole(
                 torch.cat([function(self.given.views.plain(x), index) for index, x in batches])
             )
 
-    def _own_rows(self) -> Tensor:
+    def own_rows(self) -> Tensor:
         return torch.arange(len(self.rows))[self.shards.own]
 
     def predict(self, x: Tensor) -> Tensor:
@@ -269,41 +266,7 @@ class OngoingTraining:
             f"{i}.{name}": value for i, net in enumerate(nets) for name, value in net.state_dict().items()
         }
 
-    # ---- the whole training -------------------------------------------------------------------
-
-    def result(self, seconds: float) -> Trained:
-        labels = self._labels()
-        best_epoch = self.step.epoch - 1
-        if self.best is not None:
-            best_epoch = self.stopping.best_epoch
-            for i, net in enumerate(self.method.predictors(self.state)):
-                prefix = f"{i}."
-                net.load_state_dict(
-                    {k.removeprefix(prefix): v for k, v in self.best.items() if k.startswith(prefix)}
-                )
-        self.state.eval()
-        self._look_at_some_rows()
-        without_fast_features(self.state)
-        clean = self.given.clean
-        facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
-        return Trained(self.method, self.state, self.history, labels, best_epoch, seconds, facts)
-
-    def _labels(self) -> Callable[[], Tensor]:
-        """Pseudo-labels of the last epoch: made now, or where they are large when somebody asks for them."""
-        if self.candidates.layout is not None and any(
-            name in self.state.rows for name in self.method.watched
-        ):
-            # from tables that nothing changes any more; no row passes the nets again
-            return partial(self.method.pseudo_labels, self.state, replace(self.task, row_pass=None))
-        with self.drawing():
-            made = self.method.pseudo_labels(self.state, self.task).cpu().clone()
-        return lambda: made
-
-    def _look_at_some_rows(self) -> None:
-        if isinstance(self.rows, ResidentRows) and parallel.rank() == 0:
-            own = self._own_rows()
-            x = next(self.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
-            warn_of_equal_predictions(self.predict(x), x)
+    # ---- what is kept of it -----------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, for the first process to write; all processes must ask for it together."""
