@@ -177,6 +177,7 @@ class Theory:
         from oneof.lab.plots import require_matplotlib
         from oneof.lab.theory.figure import save_figure
         from oneof.lab.theory.posteriors import POSTERIORS
+        from oneof.lab.theory.prior import check_prior
         from oneof.lab.theory.report import Findings, as_markdown, as_values, verdicts
         from oneof.lab.theory.theorems import check_theorems
         from oneof.lab.theory.trained import check_trained, settings
@@ -196,9 +197,13 @@ class Theory:
                     posterior, self.rows, self.seed, excluded=excluded, delta=self.delta
                 )
             ]
+        prior = {
+            name: [check_prior(posterior, size, self.rows // 10, self.seed) for size in (2, 3, 4, 6)]
+            for name, posterior in POSTERIORS.items()
+        }
         trained = {s.name: check_trained(s, self.draws, self.seed, _say) for s in settings() if self.draws}
         found = Findings(
-            self._command(), time.perf_counter() - began, theorems, trained, self.delta, self.seed
+            self._command(), time.perf_counter() - began, theorems, trained, self.delta, self.seed, prior
         )
         text, values = as_markdown(found), as_values(found)
         print(text)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oneof.lab.theory.prior import PriorCheck
 from oneof.lab.theory.reference import REFERENCE, Agreement, compare
 from oneof.lab.theory.theorems import TheoremCheck
 from oneof.lab.theory.trained import FRESH, TAU
@@ -24,6 +25,8 @@ class Findings:
     """What `check_trained` found, by name of the setting."""
     delta: float
     seed: int = 0
+    prior: dict[str, list[PriorCheck]] = field(default_factory=dict)
+    """What RPLG+ adds to the theory, by name of the posterior."""
 
     @property
     def comparisons(self) -> list[Agreement]:
@@ -50,6 +53,7 @@ def verdicts(found: Findings) -> list[Verdict]:
     chain = [r.worst_apart >= r.pointwise >= r.bound for r in rows]
     exact = [r.worst == r.identity for r in rows]
     agreed = [comparison.agrees for comparison in found.comparisons]
+    priors = [check for checks in found.prior.values() for check in checks]
     return [
         Verdict(
             "Definition 1: on J some model with error epsilon is always wrong",
@@ -75,6 +79,11 @@ def verdicts(found: Findings) -> list[Verdict]:
             "The reference values are met within Monte-Carlo error",
             all(agreed),
             f"{sum(agreed)} of {len(agreed)}",
+        ),
+        Verdict(
+            "The prior of RPLG+: v is eta where mu and the branches are right, and errs no more than they do",
+            all(check.fixed_point < 1e-12 and check.largest_ratio <= 1 for check in priors),
+            f"{len(priors)} cases, at most {max((c.largest_ratio for c in priors), default=0):.2f} of the bound",
         ),
     ]
 
@@ -106,9 +115,29 @@ def as_markdown(found: Findings) -> str:
         "## Reference values",
         _reference(found),
     ]
+    if found.prior:
+        parts += [
+            "## The prior of RPLG+ (docs/why-the-prior.md)",
+            "Sets of the most probable labels. Means over rows of the largest |v − eta| of a row, with the prior and "
+            "with uniform weights, for errors epsilon = epsilon' of the classifier and of the branches.",
+            _prior(found),
+        ]
     if found.trained:
         parts += ["## Trained models", *_trained(found.trained)]
     return "\n\n".join(parts) + "\n"
+
+
+def _prior(found: Findings) -> str:
+    epsilons = list(next(iter(found.prior.values()))[0].mean_error)
+    columns = ["posterior", "labels in the set", "no error: prior", "uniform", "margin left, uniform"]
+    columns += [f"{epsilon:g}: prior / uniform" for epsilon in epsilons]
+    rows: list[list[Any]] = [
+        [name, c.size, f"{c.fixed_point:.0e}", f"{c.uniform:.3f}", f"{c.uniform_margin:.0%}"]
+        + [f"{a:.3f} / {b:.3f}" for a, b in c.mean_error.values()]
+        for name, checks in found.prior.items()
+        for c in checks
+    ]
+    return table(columns, rows)
 
 
 def _theorem_1(found: Findings) -> str:
@@ -227,6 +256,7 @@ def as_values(found: Findings) -> dict[str, Any]:
         "seed": found.seed,
         "reference": [{**c._asdict(), "agrees": c.agrees} for c in found.comparisons],
         "trained": found.trained,
+        "prior": {name: [asdict(check) for check in checks] for name, checks in found.prior.items()},
     }
     return {name: _rounded(value) for name, value in values.items()}
 
