@@ -218,7 +218,9 @@ def test_the_better_one_wins_and_equals_come_in_the_order_of_the_records():
     bad, good = contender("bad", 2), contender("good", 9)
     assert ordered([bad, good], data) == [good, bad]
     linear, plus = contender("linear", 9, net="linear"), contender("plus", 9, method="rplg+")
-    assert ordered([bad, linear, good, plus], data, final=True) == [plus, good, linear, bad]
+    assert ordered([bad, good, plus], data, final=True) == [plus, good, bad]
+    assert ordered([bad, linear, contender("mlp", 8)], data, final=True)[0] is linear  # data choose the net
+    assert ordered([contender("short", 9, epochs=2), good], data, final=True)[0] is good
     almost = contender("almost", 8, method="rplg+")
     assert ordered([good, almost], data, final=True) == [almost, good]  # one row of ten tells nothing
     assert ordered([good, almost], data) == [good, almost]  # but nobody is preferred before the end

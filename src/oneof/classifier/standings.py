@@ -3,9 +3,9 @@
 Two criteria, one after the other: where there are clean rows, accuracy on them; then the candidate sets, by
 the covering rate (with evidence: by the support of the prediction). Contenders within two standard errors of
 the best on the few clean rows are equal as far as these can tell, and the sets decide between them. In the
-end those within one standard error of the best there, too, come in the order of the records (`preference`);
-in the rounds before, nobody is preferred. The approximated accuracy is shown, but decides nothing: it likes
-whatever is sure, right or wrong (CC, trained long, was its choice on most sets we tried).
+end, of those with the winner's net that are within its standard error, the records choose (`preference`): the
+longer training, then the method. The approximated accuracy is shown, but decides nothing: it likes whatever
+is sure, right or wrong (CC, trained long, was its choice on most sets we tried).
 """
 
 from __future__ import annotations
@@ -57,36 +57,47 @@ def criteria(contender: Contender, data: ChoiceData) -> list[np.ndarray]:
 def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = False) -> list[Contender]:
     """The best first, judged by the rows that all of them were judged by.
 
-    `final`: equals come in the order of the records; before the end all that counts is the mean.
+    `final`: first comes what the records prefer among the equals of the best one.
     """
     found = {c.name: criteria(c, data) for c in contenders}
     by_name = {c.name: c for c in sorted(contenders, key=preference)}
-    return [by_name[name] for name in _ordered(list(by_name), found, final)]
+    order = [by_name[name] for name in _ordered(list(by_name), found)]
+    if final and order:
+        top = order[0]
+        equal = [c for c in order if same_net(c, top) and all_as_good(found[c.name], found[top.name])]
+        order.sort(key=lambda c: c is not min(equal or [top], key=preference))
+    return order
 
 
-def preference(contender: Contender) -> tuple[bool, bool, float, int]:
-    """Small for what the records favour: methods, nets that learn features, long trainings, RPLG+."""
-    if contender.is_baseline:
-        return True, True, 0.0, 0
-    settings = contender.settings
-    place = RECORDS.index(settings["method"]) if settings["method"] in RECORDS else len(RECORDS)
-    return False, settings["net"] == "linear", -settings["epochs"], place
-
-
-def _ordered(names: list[str], found: dict[str, list[np.ndarray]], final: bool) -> list[str]:
-    if len(names) < 2 or not found[names[0]]:
+def _ordered(names: list[str], found: dict[str, list[np.ndarray]]) -> list[str]:
+    if len(names) < 2:
         return names
     first = np.stack([found[name][0] for name in names])
     judged = ~np.isnan(first).any(axis=0)
     means = dict(zip(names, first[:, judged].mean(axis=1))) if judged.any() else dict.fromkeys(names, 0.0)
-    last = len(found[names[0]]) == 1
-    if last and not final:
-        return sorted(names, key=lambda name: -means[name])
-    top = max(names, key=lambda name: means[name])
-    band = EQUAL if last else EQUAL_ON_CLEAN
-    equal = [n for n in names if not judged.any() or as_good(found[n][0], found[top][0], band)]
-    rest = sorted((name for name in names if name not in equal), key=lambda name: -means[name])
-    return _ordered(equal, {name: values[1:] for name, values in found.items()}, final) + rest
+    down = sorted(names, key=lambda name: -means[name])
+    if len(found[names[0]]) == 1:
+        return down
+    equal = [n for n in names if not judged.any() or as_good(found[n][0], found[down[0]][0], EQUAL_ON_CLEAN)]
+    rest = [name for name in down if name not in equal]
+    return _ordered(equal, {name: values[1:] for name, values in found.items()}) + rest
+
+
+def same_net(one: Contender, other: Contender) -> bool:
+    return one.kind == other.kind and one.settings["net"] == other.settings["net"]
+
+
+def preference(contender: Contender) -> tuple[float, int]:
+    """Small for what the records favour: long trainings, and RPLG+."""
+    settings = contender.settings
+    place = RECORDS.index(settings["method"]) if settings["method"] in RECORDS else len(RECORDS)
+    return -settings.get("epochs", 0), place
+
+
+def all_as_good(one: Sequence[np.ndarray], best: Sequence[np.ndarray]) -> bool:
+    """By every criterion."""
+    bands = (EQUAL_ON_CLEAN, EQUAL)[-len(best) :]
+    return all(as_good(mine, theirs, band) for mine, theirs, band in zip(one, best, bands))
 
 
 def as_good(one: np.ndarray, best: np.ndarray, band: float = EQUAL) -> bool:
@@ -125,8 +136,6 @@ def table(
         found = criteria(c, data)
         mean, error = mean_and_error(found[0])
         cover, share = covering(c, data)
-        bands = (EQUAL_ON_CLEAN, EQUAL)[-len(found) :]
-        equal = all(as_good(one, best, band) for one, best, band in zip(found, winner, bands))
         made.append(
             {
                 "name": c.name,
@@ -139,7 +148,7 @@ def table(
                 "rounds": c.rounds,
                 "seconds": round(c.seconds, 3),
                 "chosen": place == 0,
-                "as_good": place == 0 or (place < len(finalists) and equal),
+                "as_good": place == 0 or (place < len(finalists) and all_as_good(found, winner)),
             }
         )
     return made
