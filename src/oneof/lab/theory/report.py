@@ -83,7 +83,7 @@ def verdicts(found: Findings) -> list[Verdict]:
         Verdict(
             "The prior of RPLG+: v is eta where mu and the branches are right, and errs no more than they do",
             all(check.fixed_point < 1e-12 and check.largest_ratio <= 1 for check in priors),
-            f"{len(priors)} cases, up to {max((c.largest_ratio for c in priors), default=0):.2f} of the bound",
+            f"{len(priors)} cases, up to {max([0.0, *(c.largest_ratio for c in priors)]):.2f} of the bound",
         ),
     ]
 
@@ -118,8 +118,8 @@ def as_markdown(found: Findings) -> str:
     if found.prior:
         parts += [
             "## The prior of RPLG+ (docs/why-the-prior.md)",
-            "Sets of the most probable labels. Means over rows of the largest |v − eta| of a row, with the prior "
-            "and with uniform weights, for errors epsilon = epsilon' of the classifier and of the branches.",
+            "Sets of the most probable labels. Means over rows of the largest |v − eta| of a row, with the "
+            "prior and with uniform weights, for errors epsilon = epsilon' of classifier and branches.",
             _prior(found),
         ]
     if found.trained:
