@@ -184,7 +184,7 @@ def voted(mask: np.ndarray, votes: np.ndarray, names: tuple[Any, ...]) -> Candid
 
 
 def without_truth(candidates: Candidates) -> Candidates:
-    return dataclasses.replace(candidates, truth=None)
+    return candidates.replace(truth=None)
 
 
 SETS: dict[str, Callable[[], ChoiceSet]] = {
