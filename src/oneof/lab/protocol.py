@@ -26,6 +26,8 @@ NET_OF_IMAGES = {
     "cifar10": "wrn-28-2", "cifar100": "wrn-28-2", "tiny-imagenet": "resnet18",
 }  # fmt: skip
 """The data sets of images, each with the net that the literature uses for it."""
+OFFICIAL_TEST = ("labelme",)
+"""Tables that come with test rows of their own."""
 
 
 Information = Literal["none", "select", "loss"]
@@ -129,9 +131,10 @@ class Protocol:
         if not self.on_images:
             lines.append(
                 f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
-                "the same for all methods; the training seed is the split's. Where there are official test "
-                "rows, 90/10 of the others."
+                "the same for all methods; the training seed is the split's."
             )
+        if official := [name for name in self.data if name in OFFICIAL_TEST]:
+            lines.append(f"Official test rows, and 90/10 splits of the others: {', '.join(official)}.")
         if self.robbed:
             lines.append(f"Candidate sets: {self.robbed:.0%} of the rows have lost their true label.")
         lines.append(

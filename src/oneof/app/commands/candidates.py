@@ -244,10 +244,17 @@ def _told_in_the_facts() -> Iterator[None]:
 
 
 def _read_matrix(path: Path) -> np.ndarray:
+    from oneof.candidates.cells import CellError
+    from oneof.tables.errors import DataError
     from oneof.tables.importers.columns import read_matrix
     from oneof.tables.text import TextForm
 
-    return read_matrix(path, form=TextForm(header=False))[0]
+    try:
+        return read_matrix(path, form=TextForm(header=False))[0]
+    except (DataError, CellError) as error:
+        raise DataError(
+            f"{error}\n  A matrix is a .npy file, or a .csv file of numbers without a header."
+        ) from None
 
 
 def _provenance(candidates: Candidates) -> str:

@@ -41,7 +41,7 @@ class RplgPlus(Reduction):
     meta_decay: float = hyper(1e-3, low=1e-5, high=1e-2, log=True, text="weight decay of the meta-learner")
     meta_hidden: int = hyper(0, text="hidden units of the meta-learner; 0 is linear")
     clean_batch: int = hyper(64, text="clean rows the meta-learner sees in a step")
-    shrink: float = hyper(1.0, low=0.1, high=10, log=True, text="how firmly few clean rows hold g at 0")
+    shrink: float = hyper(1.0, text="how firmly g is held at 0 where clean rows are few")
 
     def clean_rows(self, batch_size: int) -> int:
         return self.clean_batch
