@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import zipfile
 import zlib
 from dataclasses import replace
 
@@ -145,7 +146,7 @@ def test_foreign_errors_of_a_damaged_file_say_what_to_do(tmp_path, monkeypatch, 
         raise error
 
     review_data(3).save(tmp_path)
-    monkeypatch.setattr(np, "load", damaged)
+    monkeypatch.setattr(zipfile.ZipFile, "open", damaged)
     with pytest.raises(ReviewError, match=r"not readable .*\n.*Run `oneof fit` again"):
         ReviewData.load(tmp_path)
 
