@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from oneof.candidates import Candidates
 from oneof.methods.rplg import Rplg, RplgNewU, RplgPlus
@@ -120,6 +121,16 @@ def test_with_full_sets_and_no_correction_all_branches_of_both_forms_think_alike
     for form in (low, whole):
         form.learn(z, form.opinions(z, mask), Rates(0.1, 0.0, 0.0), q)
     torch.testing.assert_close(low.weight - start[1], (whole.weight - start[0]).sum(dim=0))
+
+
+@pytest.mark.parametrize("cap", [K, 2])
+@pytest.mark.parametrize("hidden", [0, 4])
+def test_the_meta_learner_is_asked_about_candidates(hidden, cap):
+    branches, z, mask = example(4, cap)
+    last = nn.Linear(hidden or D, C)
+    g = (nn.Sequential(nn.Linear(D, hidden), nn.ReLU(), last) if hidden else last).double()
+    with torch.no_grad():
+        torch.testing.assert_close(branches.opinions(z, mask).weigh(g, z)[mask], g(z)[mask])
 
 
 def test_opinions_add_up_to_distributions_over_the_set():

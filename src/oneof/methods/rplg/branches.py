@@ -44,6 +44,10 @@ class Opinions(Protocol):
         """The chain rule through v = w U: from a derivative with respect to v to one with respect to w."""
         ...
 
+    def weigh(self, g: nn.Module, z: Tensor) -> Tensor:
+        """g(z), (B, c): what the meta-learner says of the candidates' branches; elsewhere it means nothing."""
+        ...
+
 
 def are_whole(n_classes: int, n_features: int, batch_size: int) -> bool:
     """Whether a step with whole branches is cheap enough."""
@@ -83,6 +87,9 @@ class WholeOpinions:
 
     def slopes(self, slope: Tensor) -> Tensor:
         return torch.bmm(self.u, slope.unsqueeze(2)).squeeze(2)
+
+    def weigh(self, g: nn.Module, z: Tensor) -> Tensor:
+        return g(z)
 
 
 class WholeBranches(nn.Module):

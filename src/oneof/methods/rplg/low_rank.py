@@ -99,6 +99,15 @@ class CandidateOpinions:
         slopes[:, : self.labels.shape[1]] += slope.gather(1, self.labels) * self.alone
         return self.spread(slopes, None if self.others is None else self.others.to(slope.dtype))
 
+    def weigh(self, g: nn.Module, z: Tensor) -> Tensor:
+        if self.others is not None:
+            return g(z)
+        *hidden, last = g if isinstance(g, nn.Sequential) else (g,)  # of the last layer the candidates' rows
+        for layer in hidden:
+            z = layer(z)
+        inside = torch.bmm(last.weight[self.labels], z.unsqueeze(2)).squeeze(2) + last.bias[self.labels]
+        return self.spread(inside)
+
 
 class LowRankBranches(nn.Module):
     """One branch per label, as a common layer and a correction of small rank.
