@@ -164,7 +164,7 @@ def test_branches_are_whole_while_that_is_cheap():
     assert isinstance(make_branches(300, 64, 256, 7), WholeBranches)
     made = make_branches(400, 8, 250, 7)
     assert isinstance(made, LowRankBranches)
-    assert made.largest_set == 7
+    assert made.places == 7
 
 
 def test_with_two_candidates_v_is_the_swapped_weight():

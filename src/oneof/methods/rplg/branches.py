@@ -21,6 +21,8 @@ WHOLE_COST = 2**25
 """Above, they are whole while a step touches at most so many numbers: (batch + features) · c²."""
 RANK = 16
 """Of the branches' corrections in the low-rank form."""
+MOST = 32
+"""So many candidates of a row have branches of their own in the low-rank form."""
 
 
 class Rates(NamedTuple):
@@ -42,6 +44,10 @@ class Opinions(Protocol):
         """The chain rule through v = w U: from a derivative with respect to v to one with respect to w."""
         ...
 
+    def weigh(self, g: nn.Module, z: Tensor) -> Tensor:
+        """g(z), (B, c): what the meta-learner says of the candidates' branches; elsewhere it means nothing."""
+        ...
+
 
 def are_whole(n_classes: int, n_features: int, batch_size: int) -> bool:
     """Whether a step with whole branches is cheap enough."""
@@ -54,14 +60,14 @@ def make_branches(n_classes: int, n_features: int, batch_size: int, largest_set:
 
     if are_whole(n_classes, n_features, batch_size):
         return WholeBranches(n_classes, n_features)
-    return LowRankBranches(n_classes, n_features, RANK, largest_set)
+    return LowRankBranches(n_classes, n_features, RANK, largest_set, MOST)
 
 
 def branch_numbers(n_classes: int, n_features: int, batch_size: int) -> int:
     """Numbers that branches take: weight, velocity and gradient, and a batch of logits, U and errors."""
     if are_whole(n_classes, n_features, batch_size):
         return 3 * n_classes**2 * (n_features + 1 + batch_size)
-    return 3 * n_classes * (n_features + 1 + n_classes * RANK)
+    return 3 * (n_classes * (n_features + 1 + 2 * RANK) + n_features * RANK) + 3 * batch_size * n_classes
 
 
 class WholeOpinions:
@@ -81,6 +87,9 @@ class WholeOpinions:
 
     def slopes(self, slope: Tensor) -> Tensor:
         return torch.bmm(self.u, slope.unsqueeze(2)).squeeze(2)
+
+    def weigh(self, g: nn.Module, z: Tensor) -> Tensor:
+        return g(z)
 
 
 class WholeBranches(nn.Module):

@@ -70,7 +70,7 @@ class RplgPlus(Reduction):
             if batch.clean is not None:
                 self.correct(state, batch.clean, step)
             with torch.no_grad():
-                weights = weights + state.meta(z)
+                weights = weights + u.weigh(state.meta, z)
         w = candidate_softmax(weights, batch.candidates)  # (P1)
         q = self.target(state, batch, logits, mu, w, u)
         return mean_cross_entropy([logits, *(state.net(view) for view in batch.views[1:])], q)
