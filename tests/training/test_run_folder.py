@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,7 +59,7 @@ def sets(unknown=0):
     made = random_candidates(blobs()[1], rate=0.1, special=False)
     truth = made.truth.copy()
     truth[:unknown] = -1
-    return replace(made, truth=truth)
+    return made.replace(truth=truth)
 
 
 OTHER = {
