@@ -23,7 +23,7 @@ from oneof.lab.records import Records
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.tables.candidate_files import load_candidates, save_candidates
-from oneof.training import Recipe, Run, RunError, Trained, train
+from oneof.training import CleanRows, Recipe, Run, RunError, Trained, train
 
 CLASSES, FEATURES, ROWS = 3, 4, 60
 
@@ -47,34 +47,41 @@ class Stop(Exception):
     """In the place of a kill."""
 
 
-class StopAfter:
-    def __init__(self, epochs: int | None) -> None:
-        self.left = epochs
+class AfterEpochs:
+    """A progress that calls a function after every epoch."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell = tell
 
     def start(self, title: str, epochs: int, done: int) -> None:
         pass
 
     def epoch(self, row: dict[str, Any]) -> None:
-        if self.left is not None:
-            self.left -= 1
-            if not self.left:
-                raise Stop
+        self.tell()
 
     def finish(self) -> None:
         pass
 
 
-def run(folder: Path | None, stop_after: int | None = None) -> list[bytes] | None:
+def stop_after(epochs: int) -> AfterEpochs:
+    left = iter(range(epochs - 1))
+
+    def stop() -> None:
+        if next(left, None) is None:
+            raise Stop
+
+    return AfterEpochs(stop)
+
+
+def run(folder: Path | None, progress: Any = None, method: str = "proden") -> list[bytes] | None:
     """A training of six epochs, in a folder or without; what it ends with, None where it was stopped."""
     recipe = Recipe(epochs=6, batch_size=16, checkpoint_every=2, device="cpu", lr=0.02)
     net = lambda: build_net("mlp", FEATURES, CLASSES, hidden=(6,))  # noqa: E731
     there = None if folder is None else Run(folder)
+    clean = CleanRows(X[:12], np.eye(CLASSES, dtype=bool)[SETS.truth[:12]]) if "rplg" in method else None
     try:
-        return ends_with(
-            train(
-                make_method("proden"), net, X, SETS, recipe=recipe, run=there, progress=StopAfter(stop_after)
-            )
-        )
+        made = make_method(method)
+        return ends_with(train(made, net, X, SETS, clean=clean, recipe=recipe, run=there, progress=progress))
     except Stop:
         return None
 
@@ -123,7 +130,7 @@ def whole(expected: Any) -> Callable[[Any], bool]:
 
 def start(templates: Path) -> Attempt:
     templates.mkdir()
-    run(templates / "stopped run", stop_after=5)
+    run(templates / "stopped run", stop_after(5))
     run(templates / "finished run")
     model(2).save(templates / "model")
     for i in range(12):

@@ -1,5 +1,6 @@
 import errno
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -11,13 +12,13 @@ import pytest
 
 import oneof
 from oneof.lab import jobs as jobs_module
-from oneof.lab import records as records_module
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
 from oneof.lab.records import Records, alone, as_line, pack, read, record_of
 from oneof.lab.run import run_lab
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_text
+from oneof.tables import unpacking
 from tests.bench.toy import Inline, toy_protocol, write_mat
 
 
@@ -129,7 +130,9 @@ def test_every_changed_bit_of_a_record_is_found(tmp_path):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
         again = Records(tmp_path)
         left = {job: again.by_job.get(job) for job in "abc"}
-        assert again.damaged, (place, bit)
+        if not again.damaged:  # 1E-05 is 1e-05
+            assert left == before
+            continue
         assert again.damaged[0].startswith("records.jsonl, line 2: ")
         assert all(left[job] in (None, before[job]) for job in "abc"), (place, bit)
         assert left["a"]
@@ -141,9 +144,9 @@ def test_a_damaged_record_is_named_and_its_job_runs_again(tmp_path):
     folder = tmp_path / "lab"
     run_lab(protocol, folder, Inline())
     file = folder / "records.jsonl"
-    file.write_bytes(file.read_bytes().replace(b'"epochs":3', b'"epochs":2', 1))
+    file.write_bytes(file.read_bytes().replace(b'"epochs": 3', b'"epochs": 2', 1))
     (result,) = read_folder(folder)
-    assert "Left out: records.jsonl, line 1: no whole record, its checksum does not fit" in as_text(result)
+    assert "Left out: records.jsonl, line 1: no whole record, it is damaged: its content" in as_text(result)
     with pytest.raises(LabError, match="line 1"):
         pack(folder)
     with pytest.raises(LabError, match=r"records.jsonl, line 1"):
@@ -154,13 +157,18 @@ def test_a_damaged_record_is_named_and_its_job_runs_again(tmp_path):
     assert run_lab(protocol, folder, Inline(), stream=said).ran == 0
 
 
-def test_records_without_a_checksum_are_read_and_get_one_when_packed(tmp_path):
+def test_records_without_a_digest_or_with_a_short_one_are_read_and_get_one_when_packed(tmp_path):
     old = [record("a", result={"test": 0.5}), record("b", "failed", error="x", seconds=1.0, place={})]
-    (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in old))
+    lines = [json.dumps(r) for r in old]
+    old.append(record("c", result={"test": 0.5}))
+    text = json.dumps(old[-1], sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    lines.append(f'{text[:-1]},"checksum":"{digest[:16]}"}}')  # as they were written for a while
+    (tmp_path / "records.jsonl").write_text("\n".join(lines) + "\n")
     records = Records(tmp_path)
     assert list(records) == old
     assert not records.damaged
-    assert b'"checksum"' in gzip.decompress(pack(tmp_path).read_bytes())
+    assert b'"sha256"' in gzip.decompress(pack(tmp_path).read_bytes())
     assert list(Records(tmp_path)) == old
 
 
@@ -178,7 +186,7 @@ def test_packed_records_that_are_cut_off_or_changed(tmp_path):
     whole, before = file.read_bytes(), Records(tmp_path).by_job
     for cut in range(len(whole)):
         file.write_bytes(whole[:cut])
-        with pytest.raises(LabError, match="packed records are damaged"):
+        with pytest.raises(LabError, match="not a readable gzip file"):
             Records(tmp_path)
     draws = random.Random(0)
     for _ in range(400):
@@ -192,9 +200,9 @@ def test_packed_records_that_are_cut_off_or_changed(tmp_path):
 
 
 def test_packed_records_that_would_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(records_module, "UNPACKED_LIMIT", 1000)
-    (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(b"\n" * 1001))
-    with pytest.raises(LabError, match="more than 1,000 bytes"):
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 1000)
+    (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(b"\n" * 100_000))
+    with pytest.raises(LabError, match="it has .* would take"):
         Records(tmp_path)
 
 

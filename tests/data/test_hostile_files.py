@@ -8,10 +8,13 @@ import stat
 import struct
 import tarfile
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.io import savemat
+from scipy.sparse import csc_matrix
 
 from oneof.datasets import DataError, load
 from oneof.datasets.archives import unpack
@@ -23,6 +26,7 @@ from oneof.datasets.formats import (
 )
 from oneof.tables.images import read_image_folder, read_images
 from oneof.tables.mat import read_mat
+from oneof.tables.unpacking import stored_arrays
 from tests.data.official import (
     cifar_images,
     idx_bytes,
@@ -116,6 +120,43 @@ def test_mat_that_is_cut_or_no_mat_at_all(tmp_path):
     refuses(lambda: read_mat(tmp_path / "none.mat"), "no such file")
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+def test_mat_whose_elements_lie(tmp_path, packed):
+    """scipy believes types, sizes and places in sparse matrices: some of these crashed the process."""
+    x, mask, _ = partial_label_table(12, 4, 5)
+    sparse = csc_matrix(mask.T.astype(float))
+    sparse.indices[3] = 2**30
+    path = tmp_path / "bad.mat"
+
+    def changed(at, new):
+        whole = io.BytesIO()
+        savemat(whole, {"data": x.astype(float), "partial_target": mask.T.astype(float)})
+        content = bytearray(whole.getvalue())
+        content[at : at + len(new)] = new
+        if packed:
+            inside = zlib.compress(content[128 : 136 + int.from_bytes(content[132:136], "little")])
+            content[128:] = struct.pack("<II", 15, len(inside)) + inside
+        path.write_bytes(content)
+
+    changed(176, struct.pack("<II", 0, 384))  # where the numbers of data begin; their type
+    refuses(lambda: read_mat(path, need_truth=False), path, "an element of type 0")
+    changed(176, struct.pack("<II", 14, 384))
+    refuses(lambda: read_mat(path, need_truth=False), path, "an element of type 14")
+    changed(176, struct.pack("<II", 9, 2**31))
+    refuses(lambda: read_mat(path, need_truth=False), path, "claims 2,147,483,648 bytes")
+    savemat(path, {"data": x.astype(float), "partial_target": sparse}, do_compression=packed)
+    refuses(lambda: read_mat(path, need_truth=False), path, "not a readable MATLAB file")
+
+
+def test_text_of_numbers_that_are_no_characters(tmp_path):
+    words = np.array(["cat", "dog"])
+    words.view("u4")[1] = 2**31
+    np.savez(tmp_path / "a.npz", labels=words)
+    np.save(tmp_path / "a.npy", words)
+    for name in ("a.npz", "a.npy"):
+        refuses(lambda name=name: stored_arrays(tmp_path / name), name, "the character 0x80000000")
+
+
 # ---- idx ------------------------------------------------------------------------------------------
 
 
@@ -207,6 +248,15 @@ def test_cifar_pickles_with_wrong_content(tmp_path):
         path.write_bytes(content)
         refuses(lambda: read_cifar_python([path], n_classes=10), path, words)
     refuses(lambda: read_cifar_python([tmp_path / "none"], n_classes=10), "no such file")
+
+
+def test_a_cifar_pickle_that_claims_more_than_it_has(tmp_path):
+    path = tmp_path / "batch"
+    for asked in (b"r" + struct.pack("<I", 2**30), b"p1073741824\n"):  # room for a billion objects
+        path.write_bytes(b"\x80\x02}" + asked + b".")
+        refuses(lambda: read_cifar_python([path], n_classes=10), path, "object 1,073,741,824 of")
+    path.write_bytes(b"\x80\x02T" + struct.pack("<i", 2**31 - 1) + b"few.")
+    refuses(lambda: read_cifar_python([path], n_classes=10), path, "not a readable CIFAR pickle")
 
 
 def test_cifar_binary_with_wrong_content(tmp_path):

@@ -138,6 +138,13 @@ def test_errors_name_the_row_of_the_file_and_leave_nothing(model, tmp_path, kind
     with pytest.raises(DataError, match=r'row 10, column "b"') as caught:
         predict_file(model, tmp_path / f"t.{kind}", tmp_path / "out" / f"p.{kind}", Wishes(batch=20))
     assert "Rows are counted from row 40 of the file on." in str(caught.value)
+
+
+def test_a_number_too_large_for_the_network_is_an_error_about_the_file(model, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c,d\n1,2,3,4\n1,1e308,3,4\n")
+    with pytest.raises(DataError, match=r"X\[1, 1\] = 1e\+308 is too large"):
+        predict_file(model, tmp_path / "t.csv", tmp_path / "p.csv")
+    assert not (tmp_path / "p.csv").exists()
     assert not os.listdir(tmp_path / "out")
 
 

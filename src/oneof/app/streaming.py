@@ -204,9 +204,7 @@ def _naming_rows(first: int) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        if not first:
-            raise
-        raise DataError(f"{error}\n  Rows are counted from row {first} of the file on.") from error
+        raise DataError(f"{error}" + bool(first) * f"\n  Rows are counted from row {first} of the file on.") from error
 
 
 def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:

@@ -6,8 +6,10 @@ wrong with a file ends in a `DataError` of one line that names the file.
 
 from __future__ import annotations
 
+import io
 import math
 import pickle
+import pickletools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -122,9 +124,14 @@ def read_safe_pickle(path: Path | str) -> dict[str, Any]:
     A pickle can run any code when it is read; what asks for more than arrays is refused.
     """
     path = _there(path)
-    with reading(path, "CIFAR pickle", "fetch it again"), path.open("rb") as stream:
+    with reading(path, "CIFAR pickle", "fetch it again"):
+        packed = path.read_bytes()  # from memory: of a file the unpickler asks for as much as it claims
+        for code, place, _ in pickletools.genops(packed):
+            # the unpickler makes room for as many objects as the largest number says
+            if "PUT" in code.name and place is not None and place > len(packed):
+                raise ValueError(f"object {place:,} of {len(packed):,} bytes")
         try:
-            content = _PlainUnpickler(stream, encoding="bytes").load()
+            content = _PlainUnpickler(io.BytesIO(packed), encoding="bytes").load()
         except _Refused as error:
             raise DataError(
                 f"{path}: refused, the pickle asks for {error}; only plain arrays are read."

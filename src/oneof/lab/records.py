@@ -1,8 +1,7 @@
 """Records: one line of JSON per finished job, appended and never changed.
 
 A record is `{"job": hash, "status": "ok", "config": ..., "result": ..., "seconds": ...}`, or with
-`"status": "failed"` an `error` in place of the result; the last thing on its line is a checksum of all that
-stands before. One process, the one that holds the folder's lock, writes; a record is on the disk before its
+`"status": "failed"` an `error` in place of the result; its line also has a digest of it. One process, the one that holds the folder's lock, writes; a record is on the disk before its
 job counts as done. A line that a kill left unfinished or that was changed later is left out and named, and
 its job runs again. `pack` compresses what is there for publication; a packed folder is read, continued and
 reported like any other.
@@ -11,11 +10,7 @@ reported like any other.
 from __future__ import annotations
 
 import gzip
-import hashlib
-import json
 import os
-import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,12 +19,13 @@ from typing import IO, Any
 from filelock import FileLock, Timeout
 
 from oneof.lab.errors import LabError
+from oneof.tables.errors import DataError
 from oneof.tables.files import write_with
+from oneof.tables.sealed import read_sealed, sealed_json
+from oneof.tables.unpacking import unzipped
 
 FILE = "records.jsonl"
 PACKED = "records.jsonl.gz"
-UNPACKED_LIMIT = 2**30
-"""Bytes; packed records that would be larger are refused. Ours have some megabytes."""
 
 Record = dict[str, Any]
 
@@ -91,34 +87,20 @@ def _end_of_lines(out: IO[bytes]) -> tuple[int, bytes]:
 
 # ---- lines ----------------------------------------------------------------------------------------
 
-UNCHECKED = frozenset({"job", "status", "config", "result", "error", "seconds", "place"})
-"""What records from before the checksums have. One with another key is no such record."""
+UNSEALED = ("job", "status", "config", "result", "error", "seconds", "place")
+"""What records from before the digests have."""
 
 
 def as_line(record: Record) -> str:
-    content = json.dumps(record, sort_keys=True, separators=(",", ":"))
-    return f'{content[:-1]},"checksum":"{_checksum(content.encode())}"}}\n'
+    return sealed_json(record)
 
 
 def record_of(line: bytes) -> Record:
     """The record of a line; a ValueError says why there is none."""
-    if checked := re.fullmatch(rb'(.*),"checksum":"([0-9a-f]{16})"}', line, re.DOTALL):
-        line = checked[1] + b"}"
-        if _checksum(line).encode() != checked[2]:
-            raise ValueError("its checksum does not fit, so it was changed or damaged")
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ValueError("it is unfinished or damaged") from None
-    if not isinstance(record, dict) or not isinstance(record.get("job"), str):
+    record = read_sealed(line, "it", plain=UNSEALED)
+    if not isinstance(record.get("job"), str):
         raise ValueError("it is no record of a job")
-    if not checked and not record.keys() <= UNCHECKED:
-        raise ValueError("its checksum is missing or damaged")
     return record
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 # ---- files ----------------------------------------------------------------------------------------
@@ -144,22 +126,15 @@ def read(file: Path, damaged: list[str] | None = None) -> Iterator[Record]:
 def _content(file: Path) -> bytes:
     if not file.exists():
         return b""
-    if file.suffix != ".gz":
-        return file.read_bytes()
     try:
-        with gzip.open(file) as packed:
-            content = packed.read(UNPACKED_LIMIT + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        content, why = b"", str(error)
-    else:
-        why = "the file is empty" if file.stat().st_size == 0 else ""
-    if len(content) > UNPACKED_LIMIT:
-        why = f"more than {UNPACKED_LIMIT:,} bytes"
-    if why:
+        with unzipped(file, file.suffix == ".gz") as stream:
+            content = b"".join(iter(lambda: stream.read(1 << 20), b""))
+        if file.suffix == ".gz" and not file.stat().st_size:
+            raise DataError(f"{file}: not a readable gzip file (it is empty).")
+    except DataError as error:
         raise LabError(
-            f"{file}: the packed records are damaged ({why}).\n"
-            "  Get the file again, or move it away: the lab then runs its jobs again."
-        )
+            f"{error}\n  Get the file again, or move it away: the lab then runs its jobs again."
+        ) from error
     return content
 
 

@@ -28,11 +28,6 @@ def why_not_written(error: Exception) -> str:
     return f"{said}. Check the path and the disk, or choose another folder."
 
 
-def links_in(folder: Path) -> list[Path]:
-    """Links among the entries of a folder: what it holds must not lie, or be written, elsewhere."""
-    return sorted(file for file in folder.iterdir() if file.is_symlink()) if folder.is_dir() else []
-
-
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
     """A name beside `path` to write to; renamed to `path` when the block ends well, else removed."""
@@ -48,11 +43,18 @@ def replacing(path: Path | str) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def refuse_links(folder: Path, names: Iterable[str]) -> None:
-    """What is read from or written to a folder of ours lies in it: a link could lead anywhere."""
+def refuse_links(
+    folder: Path, names: Iterable[str] | None = None, error: type[Exception] = DataError
+) -> None:
+    """What is read from or written to a folder of ours lies in it: a link could lead anywhere.
+
+    Looks at the entries with these names, or at all of them.
+    """
+    if names is None:
+        names = sorted(os.listdir(folder)) if folder.is_dir() else ()
     for name in names:
         if (folder / name).is_symlink():
-            raise DataError(
+            raise error(
                 f"{folder / name} is a link to {os.readlink(folder / name)}; links in this folder are not "
                 "followed.\n  Put what it leads to in its place, or remove it."
             )

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import struct
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +18,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.tables.errors import DataError, reading
-from oneof.tables.unpacking import refuse_bomb
+from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
 
 
 class MatTable(NamedTuple):
@@ -85,11 +88,15 @@ def _variables(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: no such file.")
     wanted = ("data", "partial_target", "target")
     with reading(path, "MATLAB file", "fetch it again"):
+        _check_elements(path)
         try:
             there = [(name, shape) for name, shape, _ in whosmat(path) if name in wanted]
             # sparse matrices are made dense, so that the shape counts and not what is stored
             refuse_bomb(path, sum(8 * math.prod(map(int, shape)) for _, shape in there))
             found = loadmat(path, variable_names=wanted)
+            for value in found.values():
+                if hasattr(value, "check_format"):  # a place outside the matrix would be written to
+                    value.check_format(full_check=True)
         except NotImplementedError:
             raise DataError(
                 f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
@@ -99,6 +106,55 @@ def _variables(path: Path) -> dict[str, Any]:
         for name, value in found.items()
         if not name.startswith("__")
     }
+
+
+# ---- elements: scipy (1.17) believes their types and sizes, and crashes the process where they lie --------
+
+_MATRIX, _COMPRESSED = 14, 15
+_NUMBERS = (1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18)
+_PLAIN_CLASSES = range(4, 16)
+"""Text, sparse and full matrices. Others hold matrices in turn; no variable that is read is such a one."""
+
+
+def _check_elements(path: Path) -> None:
+    """Refuse elements of unknown types, or with more bytes than there are, in a file of version 5."""
+    from scipy.io.matlab import matfile_version
+
+    content = path.read_bytes()
+    if matfile_version(path)[0] != 1:
+        return  # an older one is read otherwise, a newer one not at all
+    order = "<" if content[126:128] == b"IM" else ">"
+    unpacked = 0
+    for kind, inside in _elements(content[128:], order, padded=False):
+        if kind == _COMPRESSED:
+            stream = zlib.decompressobj()
+            inside = stream.decompress(inside, 1 + max(FREE_BYTES, MOST_TIMES * len(content)))
+            unpacked += len(inside)
+            refuse_bomb(path, unpacked)
+            ((kind, inside),) = _elements(inside, order, padded=False)
+        if kind != _MATRIX:
+            raise ValueError(f"an element of type {kind} in the place of a variable")
+        parts = _elements(inside, order)
+        _, flags = next(parts)
+        if struct.unpack_from(f"{order}I", flags)[0] & 255 not in _PLAIN_CLASSES:
+            continue
+        wrong = next((kind for kind, _ in parts if kind not in _NUMBERS), None)
+        if wrong is not None:
+            raise ValueError(f"an element of type {wrong} in a matrix")
+
+
+def _elements(content: bytes, order: str, padded: bool = True) -> Iterator[tuple[int, bytes]]:
+    """Type and bytes of one element after the other."""
+    place = 0
+    while place < len(content):
+        kind, size = struct.unpack_from(f"{order}II", content, place)
+        begin = place + 8
+        place = begin + (-(-size // 8) * 8 if padded else size)
+        if kind >> 16:  # four bytes or fewer stand beside their type
+            kind, size, begin, place = kind & 0xFFFF, kind >> 16, begin - 4, begin
+        if begin + size > len(content):
+            raise ValueError(f"an element claims {size:,} bytes, {len(content) - begin:,} follow")
+        yield kind, content[begin : begin + size]
 
 
 def _features(data: np.ndarray, path: Path) -> np.ndarray:

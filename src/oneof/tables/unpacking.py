@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import sys
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -48,7 +49,8 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
         if kind == "npy":
             with path.open("rb") as file:
                 _check_header(file, path.stat().st_size)
-            return {"x": np.ascontiguousarray(np.load(path, allow_pickle=False, mmap_mode="r"))}
+            array = np.load(path, allow_pickle=False, mmap_mode="r")
+            return {"x": _checked_text(np.ascontiguousarray(array))}
         with zipfile.ZipFile(path) as packed:
             members = {info.filename.removesuffix(".npy"): info for info in packed.infolist()}
             wanted = {name: info for name, info in members.items() if only is None or name in only}
@@ -61,7 +63,16 @@ def _member(packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
     with packed.open(info) as stream:
         _check_header(stream, info.file_size)
     with packed.open(info) as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
+        return _checked_text(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def _checked_text(array: np.ndarray) -> np.ndarray:
+    """The array; Python cannot make a text of numbers that are no characters."""
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).view(array.dtype.byteorder.replace("|", "=") + "u4")
+        if codes.max() > sys.maxunicode:
+            raise ValueError(f"a text has the character {codes.max():#x}, which there is not")
+    return array
 
 
 def _check_header(stream: IO[bytes], size: int) -> None:
@@ -95,9 +106,9 @@ class _Counted:
 
 
 @contextmanager
-def unzipped(path: Path) -> Iterator[Any]:
-    """The content of a file, to `read` block by block, through gzip where it is packed."""
+def unzipped(path: Path, packed: bool | None = None) -> Iterator[Any]:
+    """The content of a file, to `read` block by block, through gzip where it is packed (default: it looks so)."""
     with path.open("rb") as file, reading(path, "gzip file", "it is cut off or damaged, fetch it again"):
-        packed = file.read(2) == b"\x1f\x8b"
+        packed = file.read(2) == b"\x1f\x8b" if packed is None else packed
         file.seek(0)
         yield _Counted(gzip.GzipFile(fileobj=file), path) if packed else file  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from oneof.tables.files import links_in, why_not_written, write_text
+from oneof.tables.files import refuse_links, why_not_written, write_text
 from oneof.tables.sealed import DamagedError, read_sealed, sealed_json
 from oneof.training.checkpoint import load_tree, save_tree, write_json
 from oneof.training.identity import CONTENTS
@@ -54,8 +54,7 @@ class Run:
         self.config = json.loads(json.dumps(config))
         with self._told("the run cannot be started"):
             for folder in (self.folder, self.folder / "checkpoint"):
-                for link in links_in(folder):
-                    raise RunError(f"{link} is a link; a run folder holds its own files.\n  {AFRESH}")
+                refuse_links(folder, error=RunError)
             self.checkpoint_file.parent.mkdir(parents=True, exist_ok=True)
             self._claim()
             try:
@@ -111,7 +110,7 @@ class Run:
             text = self.config_file.read_bytes()
             stored = read_sealed(text, self.config_file)
             # what has the digests of rows was written with its own
-            return read_sealed(text, self.config_file, needed=CONTENTS in stored), None
+            return read_sealed(text, self.config_file, plain=() if CONTENTS in stored else None), None
         except DamagedError as error:
             return None, str(error)
 
