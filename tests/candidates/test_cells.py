@@ -116,7 +116,7 @@ def test_equal_sets_have_equal_hashes_wherever_they_come_from(sets):
         ours = Candidates.from_sets(sets)
         assert from_records(sets).candidates.hash == ours.hash
         wide = from_wide({"ann": [row[0] for row in sets], "bob": sets})
-        assert wide.candidates.hash == ours.hash
+        assert wide.candidates.replace(evidence=None).hash == ours.hash
 
 
 def test_a_table_and_an_import_of_it_have_equal_hashes(tmp_path):

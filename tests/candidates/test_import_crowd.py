@@ -260,8 +260,10 @@ def test_taking_rows_takes_their_answers():
     assert part.ids == ("c", "a")
     assert part.answers.of(0) == {"bob": [2]}
     assert part.answers.of(1) == {"ann": [0], "bob": [1]}
-    with pytest.raises(CandidateError, match="taken twice"):
+    with pytest.raises(CandidateError, match="stands for two rows"):
         small().take([0, 0])
+    twice = small().candidates.take([0, 0, 2])  # a bootstrap sample
+    assert [twice.answers.of(row) for row in range(3)] == [{"ann": [0], "bob": [1]}] * 2 + [{"bob": [2]}]
 
 
 def test_truth_by_name():

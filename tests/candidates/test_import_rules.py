@@ -30,12 +30,14 @@ def test_rules_match_their_slow_twins(given_answers, name):
     mask = make_rule(name)(answers, (n, c))[0].dense()
     expected = [getattr(by_hand, name)(people, c) for people in by_hand.by_row(answers, n)]
     assert sets_of(mask) == expected
+    votes = np.array([by_hand.votes(people, c) for people in by_hand.by_row(answers, n)])
+    assert np.array_equal(make_rule(name)(answers, (n, c)).evidence, votes[mask])
 
 
 @given(some_answers(), st.sampled_from([0.1, 0.2, 0.25, 1 / 3, 0.5, 0.6, 1.0]))
 def test_share_matches_its_slow_twin(given_answers, at_least):
     answers, n, c = given_answers
-    sets, notes = share(at_least)(answers, (n, c))
+    sets, notes, _ = share(at_least)(answers, (n, c))
     people = by_hand.by_row(answers, n)
     assert sets_of(sets.dense()) == [by_hand.share(p, c, at_least) if p else set() for p in people]
     below = [p for p in people if p and max(by_hand.votes(p, c)) / len(p) < at_least - 1e-9]
@@ -117,10 +119,14 @@ def test_dawid_skene_does_not_depend_on_the_order_of_the_answers():
 
 def test_dawid_skene_keeps_k_labels_and_the_probable_ones():
     answers, _ = crowd()
-    sets, notes = dawid_skene(2)(answers, (300, 4))
+    sets, notes, evidence = dawid_skene(2)(answers, (300, 4))
     assert (sets.sizes == 2).all()
     assert "annotators are right" in notes[0]
-    sure, _ = dawid_skene(2, at_least=0.05)(answers, (300, 4))
+    found = estimate_true_labels(answers, 300, 4)
+    likely = found.posterior / found.prior
+    likely /= likely.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(evidence, likely[sets.dense()], atol=1e-12)
+    sure = dawid_skene(2, at_least=0.05)(answers, (300, 4)).sets
     assert 1 <= sure.sizes.mean() < 2
     assert (sure.dense() <= sets.dense()).all()
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oneof.candidates.cells import CandidateError, cell_text
+from oneof.candidates.compact import CompactSets
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
 
@@ -84,6 +85,15 @@ class Answers:
         keys, which, times = np.unique(self.row * width + self.label, return_inverse=True, return_counts=True)
         return Votes(keys // width, keys % width, times, which)
 
+    def votes_for(self, sets: CompactSets) -> np.ndarray:
+        """How often each candidate of these sets was named, in their order."""
+        votes, width = self.votes(), sets.n_classes
+        if not len(votes.row):
+            return np.zeros(len(sets.positions))
+        keys, wanted = votes.row * width + votes.label, sets.rows * width + sets.positions
+        place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+        return np.where(keys[place] == wanted, votes.times[place], 0)
+
     def counts(self, n_rows: int, n_classes: int) -> np.ndarray:
         """(n_rows, n_classes): how often each class was named. `votes` has the same without the zeros."""
         table, votes = np.zeros((n_rows, n_classes), dtype=np.int64), self.votes()
@@ -97,14 +107,13 @@ class Answers:
         return keys // width, keys % width, pair
 
     def take(self, rows: Any, n_rows: int) -> Answers:
-        """The answers for some of `n_rows` rows, each at most once, numbered in the order given."""
+        """The answers for some of `n_rows` rows, numbered in the order given."""
         rows = np.arange(n_rows)[np.asarray(rows)]
-        place = np.full(n_rows, UNKNOWN, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        if (place[rows] != np.arange(len(rows))).any():
-            raise CandidateError("a row was taken twice: answers belong to one row each.")
-        kept = place[self.row] != UNKNOWN
-        return Answers(place[self.row][kept], self.worker[kept], self.label[kept], self.workers, self.named)
+        starts = np.searchsorted(self.row, np.arange(n_rows + 1))
+        sizes = np.diff(starts)[rows]
+        place = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+        row = np.repeat(np.arange(len(rows)), sizes)
+        return Answers(row, self.worker[place], self.label[place], self.workers, self.named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +128,7 @@ class Annotations:
     ids : tuple of str or int, optional
         Names of the rows in the source: task ids, file names. None: the rows are 0..n-1.
     answers : Answers, optional
-        Who said what, where the source tells.
+        Who said what, where the source tells. The candidates carry them too, for methods that ask.
     """
 
     candidates: Candidates
@@ -145,6 +154,8 @@ class Annotations:
                     f"an answer is about row {last} and one names class {highest}, but there are {n} rows "
                     f"and {self.candidates.n_classes} classes."
                 )
+        if self.answers is not self.candidates.answers:
+            object.__setattr__(self, "candidates", self.candidates.replace(answers=self.answers))
 
     def __len__(self) -> int:
         return len(self.candidates)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from oneof.candidates.annotations import Answers
 from oneof.candidates.compact import row_blocks
@@ -41,6 +41,10 @@ class TrueLabels:
     def posterior_of(self, rows: np.ndarray) -> np.ndarray:
         """(rows, c): the distribution over the true label of some rows."""
         return np.exp(_believed(self.votes[rows], self.log_said, self.prior)[0])
+
+    def likelihood_of(self, rows: np.ndarray) -> np.ndarray:
+        """(rows, c): how probable the answers about some rows are for each true label; rows sum to 1."""
+        return softmax(self.votes[rows] @ self.log_said, axis=1)
 
     @property
     def posterior(self) -> np.ndarray:

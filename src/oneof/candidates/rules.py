@@ -1,6 +1,7 @@
 """Rules that turn the answers of several people into one candidate set per row.
 
-A rule is called with the answers and the shape (rows, classes); it gives the sets and notes for a reader.
+A rule is called with the answers and the shape (rows, classes); it gives the sets, notes for a reader, and
+the evidence: how strongly each candidate is supported (votes, or Dawid and Skene's likelihoods).
 `union`, `vaguest`, `majority` and `not_named` are rules; `share(t)` and `dawid_skene(k)` make one.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,15 @@ from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.candidates.sets import CandidateError
 
-Decided = tuple[CompactSets, list[str]]
+
+class Decided(NamedTuple):
+    """The sets of all rows, notes for a reader, and a number for each candidate in the order of the sets."""
+
+    sets: CompactSets
+    notes: list[str]
+    evidence: np.ndarray | None = None
+
+
 Decide = Callable[[Answers, tuple[int, int]], Decided]
 
 
@@ -34,12 +43,18 @@ class Rule:
     negative: bool = False
 
     def __call__(self, answers: Answers, shape: tuple[int, int]) -> Decided:
-        """The sets of (rows, classes) and notes. Rows without an answer have no candidate."""
-        return self.decide(answers, shape)
+        """The sets of (rows, classes) and notes. Rows without an answer have no candidate.
+
+        What no rule says otherwise about, the votes say.
+        """
+        decided = self.decide(answers, shape)
+        if decided.evidence is not None or self.negative:
+            return decided
+        return decided._replace(evidence=answers.votes_for(decided.sets))
 
 
 def _union(answers: Answers, shape: tuple[int, int]) -> Decided:
-    return CompactSets.of_pairs(answers.row, answers.label, shape), []
+    return Decided(CompactSets.of_pairs(answers.row, answers.label, shape), [])
 
 
 def _vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
@@ -53,7 +68,7 @@ def _vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
     order = np.lexsort((np.arange(len(row)), -support, -size, row))
     first = order[np.r_[True, np.diff(row[order]) > 0]]
     chosen = np.isin(group, first)
-    return CompactSets.of_pairs(answers.row[chosen], answers.label[chosen], shape), []
+    return Decided(CompactSets.of_pairs(answers.row[chosen], answers.label[chosen], shape), [])
 
 
 def _most_named(votes: Votes, n_rows: int) -> np.ndarray:
@@ -66,11 +81,11 @@ def _most_named(votes: Votes, n_rows: int) -> np.ndarray:
 def _majority(answers: Answers, shape: tuple[int, int]) -> Decided:
     votes = answers.votes()
     best = _most_named(votes, shape[0])
-    return CompactSets.of_pairs(votes.row[best], votes.label[best], shape), []
+    return Decided(CompactSets.of_pairs(votes.row[best], votes.label[best], shape), [])
 
 
 def _not_named(answers: Answers, shape: tuple[int, int]) -> Decided:
-    return _union(answers, shape)[0].complement(), []
+    return Decided(_union(answers, shape).sets.complement(), [])
 
 
 union = Rule("union", _union)
@@ -104,7 +119,7 @@ def share(at_least: float) -> Rule:
         kept = enough | (below[votes.row] & _most_named(votes, shape[0]))
         note = f"rows in which no label was given by {at_least:.0%}: {below.sum()} (their most frequent kept)"
         sets = CompactSets.of_pairs(votes.row[kept], votes.label[kept], shape)
-        return sets, [note] if below.any() else []
+        return Decided(sets, [note] if below.any() else [])
 
     return Rule("share", decide, {"at_least": at_least})
 
@@ -125,6 +140,8 @@ def dawid_skene(k: int = 2, at_least: float = 0.0) -> Rule:
         found = estimate_true_labels(answers, *shape)
         answered = np.bincount(answers.row, minlength=shape[0]) > 0
 
+        evidence: list[np.ndarray] = []
+
         def masks() -> Iterator[np.ndarray]:
             for rows in row_blocks(*shape):
                 posterior = found.posterior_of(rows)
@@ -133,14 +150,16 @@ def dawid_skene(k: int = 2, at_least: float = 0.0) -> Rule:
                 np.put_along_axis(mask, best, True, axis=1)
                 mask &= posterior >= at_least
                 np.put_along_axis(mask, best[:, :1], True, axis=1)
-                yield mask & answered[rows, None]
+                mask &= answered[rows, None]
+                evidence.append(found.likelihood_of(rows)[mask])
+                yield mask
 
         state = "" if found.converged else ", not converged"
         right = found.reliability[np.unique(answers.worker)]
-        return CompactSets.of_masks(masks(), shape[1]), [
-            f"Dawid-Skene: {len(found.log_likelihood)} iterations{state}; annotators are right with "
-            f"probability {right.min():.2f} to {right.max():.2f}"
-        ]
+        note = f"Dawid-Skene: {len(found.log_likelihood)} iterations{state}; annotators are right with "
+        note += f"probability {right.min():.2f} to {right.max():.2f}"
+        sets = CompactSets.of_masks(masks(), shape[1])
+        return Decided(sets, [note], np.concatenate(evidence))
 
     return Rule("dawid-skene", decide, {"k": k, "at_least": at_least})
 

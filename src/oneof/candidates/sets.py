@@ -11,7 +11,7 @@ import warnings
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from oneof.candidates.checks import (
     one_set,
 )
 from oneof.candidates.compact import CompactSets
+
+if TYPE_CHECKING:
+    from oneof.candidates.annotations import Answers
 
 __all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning", "sets_hash"]
 
@@ -56,8 +59,11 @@ class Candidates:
     provenance : mapping
         Where the sets come from: rule, rate, seed, file. Free form, JSON-like.
     evidence : array (m,) or (n, c), optional
-        How strongly each candidate is supported: votes, likelihoods, scores. Not negative; one number per
-        candidate in the order of `positions`, or a matrix that is 0 outside the sets.
+        How strongly each candidate is supported, not negative: whole numbers are votes, others likelihoods or
+        scores (`oneof.candidates.evidence`). One number per candidate in the order of `positions`, or a
+        matrix that is 0 outside the sets.
+    answers : Answers, optional
+        Who said what, for methods that judge the annotators. History, not part of hash and equality.
 
     Examples
     --------
@@ -77,6 +83,7 @@ class Candidates:
     provenance: dict[str, Any]
     source: str
     evidence: np.ndarray | None
+    answers: Answers | None
 
     def __init__(
         self,
@@ -87,6 +94,7 @@ class Candidates:
         provenance: Mapping[str, Any] | None = None,
         source: str = "candidates",
         evidence: Any = None,
+        answers: Answers | None = None,
     ) -> None:
         compact = mask if isinstance(mask, CompactSets) else CompactSets.of_mask(checked_mask(mask, source))
         names = checked_classes(classes, source)
@@ -103,6 +111,7 @@ class Candidates:
             "provenance": dict(provenance or {}),
             "source": source,
             "evidence": None if evidence is None else checked_evidence(evidence, compact, source),
+            "answers": answers,
         }
         vars(self).update(facts)
         vars(self)["truth"] = None if truth is None else checked_truth(truth, self)
@@ -261,6 +270,7 @@ class Candidates:
             mask=self.compact.take(rows),
             truth=None if self.truth is None else self.truth[rows],
             evidence=None if self.evidence is None else self.evidence[self.compact.places(rows)],
+            answers=None if self.answers is None else self.answers.take(rows, len(self)),
         )
 
     def replace(self, **facts: Any) -> Candidates:
@@ -301,7 +311,7 @@ class Candidates:
         return hash(self.hash)
 
 
-_FACTS = ("classes", "truth", "truth_may_be_outside", "provenance", "source", "evidence")
+_FACTS = ("classes", "truth", "truth_may_be_outside", "provenance", "source", "evidence", "answers")
 
 
 def sets_hash(sets: CompactSets, classes: tuple[Any, ...], evidence: np.ndarray | None = None) -> str:

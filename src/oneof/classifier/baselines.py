@@ -90,8 +90,7 @@ def fit_baseline(
 
 def evidence_of(candidates: Candidates) -> np.ndarray | None:
     """(n, c): how strongly every candidate is supported, where the sets carry that."""
-    evidence = getattr(candidates, "evidence", None)
-    return None if evidence is None else np.asarray(evidence, dtype=np.float64)
+    return None if candidates.evidence is None else candidates.evidence_of(np.arange(len(candidates)))
 
 
 def _likeliest(support: Any, seed: int) -> np.ndarray:

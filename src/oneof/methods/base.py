@@ -10,9 +10,11 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from oneof.candidates.annotations import Answers
+from oneof.candidates.compact import BLOCK
 from oneof.methods.rows import CandidateRows
 from oneof.methods.state import RowState, State
-from oneof.methods.targets import candidate_softmax
+from oneof.methods.targets import candidate_softmax, weighed
 from oneof.nets import Net
 
 __all__ = [
@@ -57,6 +59,12 @@ class Batch:
     candidates: Tensor
     roles: tuple[str, ...] = ("plain",)
     clean: CleanBatch | None = None
+    evidence: Tensor | None = None
+    """(B, c): the logarithm of the tempered evidence for the candidates, 0 outside; None without any."""
+
+    def weighed(self, target: Tensor) -> Tensor:
+        """A distribution on the candidates times what speaks for each of them."""
+        return weighed(target, self.candidates, self.evidence)
 
     def view(self, role: str) -> Tensor:
         """The input in a role: `plain`, `weak`, `strong`, `strong2`."""
@@ -96,6 +104,10 @@ class Task:
     """How many clean rows have each label (c,); None where there are no clean rows."""
     truth: Tensor | None = None
     """True labels (−1 unknown): for the supervised oracle and for reports only."""
+    answers: Answers | None = None
+    """Who said what about the rows, where that is known."""
+    truth_may_be_outside: bool = False
+    """Whether the true label may be none of the candidates."""
     row_pass: Callable[[Callable[[Tensor, Tensor], Tensor]], Tensor] | None = None
     """A function of inputs and numbers of rows, applied to all rows in their order."""
 
@@ -156,6 +168,22 @@ class Method:
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""
         return State(task.net)
+
+    def begin(self, task: Task) -> State:
+        """`setup`, and pseudo-labels that start from the evidence, for every method that stores some.
+
+        What becomes of them is the method's: those whose targets are opinions within the candidates
+        (PRODEN, RPLG) multiply them too, `batch.weighed`.
+        """
+        state = self.setup(task)
+        for index in torch.arange(task.n_rows, device=task.device).split(max(1, BLOCK // task.n_classes)):
+            evidence, mask = task.candidates.evidence(index), task.candidates.take(index)
+            if evidence is None:
+                break
+            stored = [name for name in self.watched if name in state.rows]
+            tables = {name: weighed(state.rows.take(index, name), mask, evidence) for name in stored}
+            state.rows.put(index, **tables)
+        return state
 
     def stage(self, state: State, step: StepInfo) -> Hashable:
         """Names the way through `loss` and `after_step` where it is not always the same; each way is a

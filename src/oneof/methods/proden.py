@@ -5,7 +5,8 @@ Learning", ICML 2020.
 
 Deviations: the candidate mask is kept beside the weights (the paper's code recovers it from
 weights above 0, so that a weight which underflows is lost for ever). With several views the loss
-is their mean and the weights come from the first.
+is their mean and the weights come from the first. Where candidates come with evidence (votes, scores),
+the weights are multiplied by it.
 """
 
 from dataclasses import dataclass
@@ -35,5 +36,6 @@ class Proden(Method):
         target = state.rows.take(batch.index, "target")
         logits = [state.net(view) for view in batch.views]
         # the target of the next visit comes from this forward pass, before the step
-        state.rows.put(batch.index, target=candidate_softmax(logits[0].detach(), batch.candidates))
+        own = candidate_softmax(logits[0].detach(), batch.candidates)
+        state.rows.put(batch.index, target=batch.weighed(own))
         return mean_cross_entropy(logits, target)

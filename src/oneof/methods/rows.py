@@ -29,15 +29,28 @@ class CandidateRows:
         As they are kept on the host; see `Candidates.compact`.
     device : torch.device
         Where batches are wanted.
+    log_evidence : Tensor (m,), optional
+        What speaks for each candidate, as batches see it.
     """
 
-    def __init__(self, sets: CompactSets, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, sets: CompactSets, device: torch.device | str = "cpu", log_evidence: Tensor | None = None
+    ) -> None:
         self.sets, self.device = sets, torch.device(device)
         self.n_rows, self.n_classes = sets.shape
         self.largest = int(sets.sizes.max(initial=0))
         places = places_per_row(sets.sizes, sets.n_classes)
         self.layout = None if places is None else Layout(sets, places).to(self.device)
         self.mask = torch.from_numpy(sets.dense()).to(self.device) if self.layout is None else None
+        self._evidence: tuple[Tensor, Tensor | None] | None = None
+        if log_evidence is not None:
+            values = log_evidence.cpu().numpy()
+            tables = (
+                (sets.dense(values=values), None) if self.layout is None else self.layout.tables(sets, values)
+            )
+            there, apart = (None if t is None else torch.from_numpy(t).to(self.device) for t in tables)
+            assert there is not None
+            self._evidence = there, apart
 
     @classmethod
     def of_mask(cls, mask: Tensor) -> CandidateRows:
@@ -58,6 +71,15 @@ class CandidateRows:
             return self.mask.index_select(0, index)
         assert self.layout is not None
         return self.layout.masks(index)
+
+    def evidence(self, index: Tensor) -> Tensor | None:
+        """(B, c): what speaks for the candidates of some rows, 0 outside; None where nothing does."""
+        if self._evidence is None:
+            return None
+        there, apart = self._evidence
+        return (
+            there.index_select(0, index) if self.layout is None else self.layout.spread(index, there, apart)
+        )
 
     def dense(self) -> Tensor:
         """Boolean (n, c): all of them, where that many entries can be afforded."""
@@ -119,6 +141,14 @@ class Layout(nn.Module):
             ("apart_masks", np.concatenate([sets.dense(apart), nothing])),
         ):
             self.register_buffer(name, torch.from_numpy(values), persistent=False)
+
+    def tables(self, sets: CompactSets, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A number per candidate as a table of K places, and whole rows for those that are apart."""
+        taken, apart = self.taken.cpu().numpy(), self.apart_rows.cpu().numpy()
+        made = np.zeros((self.n_rows, self.places), dtype=values.dtype)
+        made[np.arange(self.places) < taken[:, None]] = values[sets.places(np.flatnonzero(taken))]
+        nothing = np.zeros((1, self.n_classes), dtype=values.dtype)
+        return made, np.concatenate([sets.dense(apart, values), nothing])
 
     def there(self, index: Tensor | None = None) -> Tensor:
         """Boolean (B, K): which places hold a candidate."""

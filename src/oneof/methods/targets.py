@@ -38,6 +38,21 @@ def restrict(probabilities: Tensor, mask: Tensor) -> Tensor:
     return torch.where(lost, uniform(mask, like=probabilities), kept / mass.masked_fill(lost, 1))
 
 
+EXPONENT = 0.5
+"""Of evidence: answers about a hard row err together, and count less than if each came by itself. Fixed on
+generated crowds (`benchmarks/crowd.py --exponents`)."""
+
+
+def weighed(target: Tensor, mask: Tensor, log_evidence: Tensor | None) -> Tensor:
+    """target · evidence, renormalised on the candidates; without evidence the target itself.
+
+    `log_evidence` is the logarithm of the tempered evidence, evidence^`EXPONENT`.
+    """
+    if log_evidence is None:
+        return target
+    return candidate_softmax(target.clamp(min=torch.finfo(target.dtype).tiny).log() + log_evidence, mask)
+
+
 def best_candidate(scores: Tensor, mask: Tensor) -> Tensor:
     """The label with the largest score among the candidates; the first of equals."""
     return scores.masked_fill(~mask, float("-inf")).argmax(dim=-1)

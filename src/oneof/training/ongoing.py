@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from oneof.candidates.evidence import log_likelihoods
 from oneof.methods import parallel
 from oneof.methods.base import Batch, CandidateRows, Method, Restart, StepInfo, Task
 from oneof.methods.losses import set_loss
+from oneof.methods.targets import EXPONENT
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features
 from oneof.training.capture import CapturedStep
@@ -80,7 +82,7 @@ class OngoingTraining:
         alone = processes == 1  # processes talk to one another in the middle of a step
         self.speed = choose_speed(recipe, device, example, method.capturable and alone)
         self.task = self._task(self._fast(net), example)
-        self.state = method.setup(self.task).to(device)
+        self.state = method.begin(self.task).to(device)
         if self.speed.captured and not method.captures(self.state):
             self.speed = replace(self.speed, captured=False)
         parallel.from_first_(self.state.state_dict().values())  # a net that was given may differ
@@ -96,7 +98,9 @@ class OngoingTraining:
 
     def _put_on_device(self) -> None:
         given, device = self.given, self.device
-        self.candidates = CandidateRows(given.candidates.compact, device)
+        spoken = log_likelihoods(given.candidates)
+        evidence = None if spoken is None else torch.from_numpy(EXPONENT * spoken).to(self.dtype)
+        self.candidates = CandidateRows(given.candidates.compact, device, evidence)
         truth = given.candidates.truth
         self.truth = None if truth is None else torch.as_tensor(truth.copy()).to(device)
         judged = given.selection if given.selection is not None else given.clean
@@ -126,6 +130,8 @@ class OngoingTraining:
             lr=self.recipe.lr,
             clean_counts=self.clean.counts,
             truth=self.truth,
+            answers=self.given.candidates.answers,
+            truth_may_be_outside=self.given.candidates.truth_may_be_outside,
             row_pass=self.each_row,
         )
 
@@ -179,7 +185,8 @@ class OngoingTraining:
         method, state, step = self.method, self.state, self.step
         clean = self.clean.batch(meta_rows, lots)
         views = self.given.views.train(x, method.views, step.generator)
-        batch = Batch(index, views, self.candidates.take(index), method.views, clean)
+        evidence = self.candidates.evidence(index)
+        batch = Batch(index, views, self.candidates.take(index), method.views, clean, evidence)
         loss = method.loss(state, batch, step).mean()
         # equal information: the same clean rows, for any method, in the real step only
         trusted = self.clean.strong_batch(loss_rows, step.generator)

@@ -67,9 +67,9 @@ class Reduction(Method):
         self, state: State, batch: Batch, logits: Tensor, mu: Tensor, w: Tensor, u: Opinions
     ) -> Tensor:
         """q (7), stored with all that it comes from; mu of the next visit is this pass's opinion (8)."""
-        v = u.mix(w)  # (9)
+        v = batch.weighed(u.mix(w))  # (9), times the evidence where there is some
         q = self.alpha * mu + (1 - self.alpha) * v  # (7)
-        own = candidate_softmax(logits.detach(), batch.candidates)
+        own = batch.weighed(candidate_softmax(logits.detach(), batch.candidates))
         state.rows.put(batch.index, mu=own, v=v, q=q, w=w)
         if not state.notes["all_visited"]:
             state.rows.put(batch.index, visited=torch.ones_like(batch.index, dtype=torch.bool))

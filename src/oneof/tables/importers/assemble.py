@@ -21,6 +21,7 @@ from oneof.candidates.cells import (
     ordered,
     tidy,
 )
+from oneof.candidates.evidence import tells_apart
 from oneof.candidates.questions import about_classes, about_sizes, ask
 from oneof.candidates.rules import Rule, union
 from oneof.candidates.sets import Candidates
@@ -179,8 +180,8 @@ def decide(
     if settings.accept is not None and settings.classes is None and settings.taxonomy is None:
         # a column of remarks would make as many classes as rows
         ask(about_classes(classes, len(ids)), settings.accept, where)
-    sets, remarks = settings.rule(answers, (len(ids), len(classes)))
-    sets = sets.with_full(~answered)
+    decided, remarks, evidence = settings.rule(answers, (len(ids), len(classes)))
+    sets = decided.with_full(~answered)
     nothing = np.flatnonzero(sets.sizes == 0)
     if len(nothing):
         raise CandidateError(
@@ -197,7 +198,13 @@ def decide(
         "rows_without_answer": len(silent),
         "notes": [*settings.provenance.get("notes", ()), *notes, *remarks],
     }
-    made = Candidates(sets, classes, None, settings.truth_may_be_outside, provenance, where)
+    if evidence is not None:
+        support = np.ones(len(sets.positions))  # where nobody answered all labels are equal
+        support[sets.places(np.flatnonzero(answered))] = evidence
+        evidence = support if tells_apart(support, sets) else None
+    made = Candidates(
+        sets, classes, None, settings.truth_may_be_outside, provenance, where, evidence=evidence
+    )
     names = None if list(ids) == list(range(len(ids))) else tuple(ids)
     return Annotations(made, names, None if settings.rule.negative else answers)
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import CandidateError, CellError
+from oneof.candidates.evidence import tells_apart
 from oneof.candidates.sets import Candidates
 from oneof.tables.importers.assemble import Missing, Settings, decide, row_names
 
@@ -35,7 +37,8 @@ def from_scores(
     Parameters
     ----------
     scores : array (n, c)
-        One finite number per row and class; a higher one is more probable.
+        One finite number per row and class; a higher one is more probable. They stay with the candidates as
+        evidence, as parts of 1; where some are negative, by a softmax.
     classes : sequence, optional
         Names of the columns; default 0..c-1.
     top_k : int, optional
@@ -74,7 +77,7 @@ def from_scores(
             notes.append(f"rows without a score of {threshold:g}, their highest kept: {below.sum()}")
     (rule, value), *_ = wanted.items()
     known = {"rule": rule, "settings": {rule: value}, "notes": notes}
-    return _annotations(mask, names, ids, {"format": "scores", **(provenance or {}), **known})
+    return _annotations(mask, names, ids, {"format": "scores", **(provenance or {}), **known}, shares(values))
 
 
 def from_prediction_sets(
@@ -196,6 +199,14 @@ def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
     return mask
 
 
+def shares(scores: np.ndarray) -> np.ndarray:
+    """Scores as parts of 1: divided by their sum, or where some are negative (logits) by a softmax."""
+    if (scores < 0).any():
+        return softmax(scores, axis=1)
+    total = scores.sum(axis=1, keepdims=True)
+    return np.divide(scores, total, out=np.ones_like(scores), where=total > 0)
+
+
 def _matrix(given: Any, classes: Sequence[Any] | None, what: str) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Finite numbers (n, c) and the names of the columns."""
     try:
@@ -220,8 +231,14 @@ def _refuse_first(bad: np.ndarray, values: np.ndarray, names: Sequence[Any], wha
 
 
 def _annotations(
-    mask: np.ndarray, names: tuple[Any, ...], ids: Sequence[Any] | None, provenance: Mapping[str, Any]
+    mask: np.ndarray,
+    names: tuple[Any, ...],
+    ids: Sequence[Any] | None,
+    provenance: Mapping[str, Any],
+    support: np.ndarray | None = None,
 ) -> Annotations:
     made = Candidates(mask, names, None, True, provenance, str(provenance.get("file", "scores")))
+    if support is not None and tells_apart(support[mask], made.compact):
+        made = made.replace(evidence=support[mask])
     names_of_rows = row_names(ids, len(mask))
     return Annotations(made, None if names_of_rows == list(range(len(mask))) else tuple(names_of_rows))

@@ -1,0 +1,117 @@
+"""Votes and scores stay with the candidates, and say how much more probable one is than another."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oneof import Candidates
+from oneof.candidates.evidence import FLOOR, log_likelihoods, log_odds_of_a_vote
+from oneof.tables.candidate_files import load_annotations, save_annotations
+from oneof.tables.importers import (
+    dawid_skene,
+    from_answers,
+    from_complementary,
+    from_counts,
+    from_records,
+    from_scores,
+    majority,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")
+
+
+@pytest.mark.parametrize("ending", [".npz", ".parquet"])
+def test_votes_are_no_longer_an_equal_set(tmp_path, ending):
+    if ending == ".parquet":
+        pytest.importorskip("polars")
+    made = from_counts([[28, 12, 1], [0, 5, 0], [1, 1, 0]], ["ant", "bee", "cow"])
+    assert made.candidates.evidence.tolist() == [28, 12, 1, 5, 1, 1]
+    save_annotations(made, tmp_path / f"a{ending}")
+    again = load_annotations(tmp_path / f"a{ending}")
+    assert again == made
+    assert again.candidates.hash == made.candidates.hash
+    assert again.candidates.answers.of(1) == made.answers.of(1)
+    part = made.candidates.take([2, 0])
+    assert part.evidence.tolist() == [1, 1, 28, 12, 1]
+    assert len(part.answers) == 43
+    best, second, third = log_likelihoods(made.candidates)[:3]
+    assert best == 0 > second > third
+    assert second < math.log(1e-6)  # 28 : 12 is certain
+
+
+def test_what_tells_nothing_apart_is_no_evidence():
+    assert from_records([["a", "b"], ["b"]]).candidates.evidence is None
+    assert from_answers([0, 0, 1], None, ["a", "b", "b"]).candidates.evidence is None
+    assert from_complementary(["a", "b"], ["a", "b", "c"]).candidates.evidence is None
+    assert from_answers([0, 0, 0], "xyz", "aab", rule=majority).candidates.evidence is None
+
+
+def test_rows_nobody_answered_have_equal_evidence():
+    made = from_answers([0, 0, 0], "xyz", "aab", n_rows=2, classes="abc", missing="all").candidates
+    assert made.evidence_of([0, 1]).tolist() == [[2, 1, 0], [1, 1, 1]]
+    named = {"rule": dawid_skene(2), "n_rows": 2, "classes": "abc", "missing": "all"}
+    likely = from_answers([0, 0, 0], "xyz", "aab", **named).candidates.evidence_of([0, 1])
+    assert likely[0, 0] > likely[0, 1]
+    assert likely[1].tolist() == [1, 1, 1]
+
+
+def test_scores_stay_as_parts_of_one():
+    scores = np.array([[6.0, 3.0, 1.0], [0.0, 0.0, 0.0]])
+    made = from_scores(scores, top_k=2).candidates
+    np.testing.assert_allclose(made.evidence_of([0, 1]), [[0.6, 0.3, 0], [1, 1, 0]])
+    np.testing.assert_allclose(log_likelihoods(made), [0, math.log(0.5), 0, 0])
+    logits = from_scores([[2.0, -1.0]], top_k=2).candidates
+    np.testing.assert_allclose(log_likelihoods(logits), [0, -3])
+    ranks = from_scores(1 / np.array([[1, 2, 4]]), top_k=3).candidates
+    np.testing.assert_allclose(np.exp(log_likelihoods(ranks)), [1, 1 / 2, 1 / 4])
+
+
+def test_no_evidence_rules_a_candidate_out():
+    made = Candidates.from_mask([[1, 1], [1, 1]], evidence=[0.5, 0.0, 0.0, 0.0])
+    assert log_likelihoods(made).tolist() == [0, FLOOR, 0, 0]
+    assert log_likelihoods(Candidates.from_mask([[1, 1]])) is None
+
+
+def odds_by_hand(votes, outside):
+    """One row after the other, from the formulas of Dawid and Skene with one accuracy for everybody."""
+    c = votes.shape[1]
+    right = math.exp(1.0) / (math.exp(1.0) + c - 1)  # where EM starts
+    for _ in range(100):
+        agreed = 0.0
+        for row in votes:
+            possible = [k for k in range(c) if outside or row[k] > 0]
+            joint = {
+                k: math.log(right) * row[k] + math.log((1 - right) / (c - 1)) * (sum(row) - row[k])
+                for k in possible
+            }
+            top = max(joint.values())
+            mass = sum(math.exp(v - top) for v in joint.values())
+            agreed += sum(math.exp(v - top) / mass * row[k] for k, v in joint.items())
+        right = max((agreed + 1) / (votes.sum() + 2), 1 / c)
+    return math.log(right * (c - 1) / (1 - right))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_what_a_vote_is_worth_matches_its_slow_twin(rows, outside):
+    votes = np.array(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = Candidates.from_mask(votes > 0, evidence=votes, truth_may_be_outside=outside)
+    assert log_odds_of_a_vote(made) == pytest.approx(odds_by_hand(votes, outside), abs=1e-3)
+
+
+def test_a_vote_is_worth_what_people_are_worth():
+    rng = np.random.default_rng(0)
+    for accuracy in (0.4, 0.7, 0.9):
+        shares = np.full((2000, 5), (1 - accuracy) / 4)
+        shares[:, 0] = accuracy
+        made = from_counts(rng.multinomial(8, shares)).candidates
+        assert log_odds_of_a_vote(made) == pytest.approx(math.log(accuracy * 4 / (1 - accuracy)), rel=0.1)
