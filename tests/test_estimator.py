@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oneof import Candidates, PartialLabelClassifier
+from oneof.classifier.settings import clean_weight
 from oneof.methods.proden import Proden
 from oneof.training import RunError
 from tests.test_inputs import problem
@@ -321,7 +322,19 @@ def test_clean_rows_change_the_model():
 
 def test_clean_rows_nobody_uses_are_pointed_out():
     with pytest.warns(UserWarning, match="proden does not learn from the clean rows"):
-        small().fit(X, MASK, clean=(X[:9], Y[:9]))
+        model = small(clean_weight=0.0).fit(X, MASK, clean=(X[:9], Y[:9]))
+    assert model.clean_weight_ == 0.0
+
+
+def test_the_defaults_are_what_the_records_favour():
+    model = PartialLabelClassifier()
+    assert (model.method, model.clean_weight) == ("rplg+", None)
+    learned = small().fit(X, MASK, clean=(X[:9], Y[:9]))
+    assert learned.clean_weight_ == 1.0
+    assert [clean_weight(None, 9, images=True), clean_weight(0.0, 9, images=True)] == [0.5, 0.0]
+    assert small().fit(X, MASK).clean_weight_ == 0.0
+    with pytest.warns(UserWarning, match="does not learn"):  # one row alone cannot be normalised
+        assert small().fit(X, MASK, clean=(X[:1], Y[:1])).clean_weight_ == 0.0
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_rows_kept_aside_calibrate_by_themselves():
     aside = fitted(clean=clean, clean_weight=1, selection_share=0.5)
     assert len(aside.calibration_scores_["probability"]) == aside.n_selection_ == 30
     with pytest.warns(UserWarning, match="only evaluated"):
-        unused = fitted(clean=clean)  # PRODEN does not learn from them
+        unused = fitted(clean=clean, clean_weight=0.0)  # PRODEN does not learn from them
     assert len(unused.calibration_scores_["probability"]) == 60
     by_hand = fitted().calibrate(*clean)
     np.testing.assert_allclose(
@@ -177,7 +177,7 @@ def test_rows_kept_aside_calibrate_by_themselves():
     ("more", "why"),
     [
         ({"clean": None}, "no labelled rows were given"),
-        ({"clean_weight": 1}, "the model learned from all"),
+        ({}, "the model learned from all"),
         ({"method": "rplg"}, "the model learned from all"),
         ({"clean_weight": 1, "selection_share": 0.5, "patience": 2}, "chose its last epoch"),
     ],

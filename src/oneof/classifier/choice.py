@@ -204,7 +204,7 @@ class Comparison:
         weights = None if data.weights is None else data.weights[rows]
         if contender.is_baseline:
             return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed, weights)
-        if part is None or len(part) < 2:
+        if model.clean_weight and (part is None or len(part) < 2):
             made.clean_weight = 0.0  # one row alone cannot be normalised
         with warnings.catch_warnings():
             if not last:

@@ -52,6 +52,6 @@ class ChoicePart:
         for name, value in vars(self).items():
             if name.endswith("_"):
                 setattr(plain, name, value)
-        for name in LEFT:
+        for name in ("settings_", "out_of_fold_", "label_errors_"):
             vars(plain).pop(name)
         return plain

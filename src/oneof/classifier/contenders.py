@@ -21,8 +21,6 @@ ALSO_MLP = ("cc",)
 """Good in `results/rplg_plus` with an MLP. IDGP, first in `results/fit_defaults`, takes thrice as long."""
 LONG_TRAININGS = 2
 """How many of the nets that were trained shortly are trained long."""
-CLEAN_WEIGHT = 1.0
-"""Of cross-entropy on the clean rows, where the user gave no other: all get the same information."""
 FOLDS = 3
 FEWEST_ROWS = 6
 """With fewer rows nothing is held out."""
@@ -171,7 +169,6 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, st
                 yield f"linear model, {kind}", "baseline", {"net": "linear", "method": kind}
     nets = ["linear", "mlp"] if table and model.net == "mlp" else [model.net]
     scalings = ["standard", "global"] if table and model.scaling == "standard" else [model.scaling]
-    weight = (model.clean_weight or CLEAN_WEIGHT) if data.n_clean > 1 else 0.0
     for net in nets:
         # a short training of a linear model would stop before it has learned
         for length in (LONG,) if net == "linear" else (SHORT, LONG):
@@ -183,7 +180,6 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, st
                         "scaling": scaling,
                         "epochs": max(1, round(length.epochs * long)),
                         "lr": length.lr * model.lr,
-                        "clean_weight": weight,
                     }
                     title = net if isinstance(net, str) else "own net"
                     scaled = "" if scaling == model.scaling else f", {scaling} scaling"

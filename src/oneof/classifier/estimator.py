@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from oneof.classifier.inputs import as_candidates, as_numpy, class_array, holds_
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
 from oneof.classifier.scoring import covering_rate, restricted
-from oneof.classifier.settings import checked_recipe
+from oneof.classifier.settings import checked_recipe, clean_weight
 from oneof.classifier.weights import Weighted, row_weights
 from oneof.methods import Method, make_method
 from oneof.training import Recipe, Run, Silent, default_progress, train
@@ -30,9 +31,10 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
 
     Parameters
     ----------
-    method : str or Method, default="rplg"
-        How to learn from candidate sets; `oneof.list_methods()` names them all. "auto" compares a few
-        methods, networks, lengths and plain baselines out of fold and takes the best (`selection_`).
+    method : str or Method, default="rplg+"
+        How to learn from candidate sets; `oneof.list_methods()` names them all. "rplg+" leads our records
+        (`results/table1`, `results/rplg_plus`). "auto" compares a few methods, networks, lengths and plain
+        baselines out of fold and takes the best (`selection_`).
     method_params : dict, optional
         Hyper-parameters of the method, by name.
     net : str, nn.Module, (features, head), class or function, default="mlp"
@@ -58,8 +60,9 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         See `oneof.training.Recipe`.
     class_weight : "balanced" or dict, optional
         Weights of the classes; a row counts by the mean over its candidates.
-    clean_weight : float, default=0
-        Weight of cross-entropy on the clean rows in the loss.
+    clean_weight : float, optional
+        Weight of cross-entropy on the clean rows in the loss, whatever the method. By default 1 on tables
+        and 0.5 on images; 0 leaves it to the method what it does with them.
     selection_share : float, default=0
         Part of the clean rows kept aside: the accuracy in `history_` and, with `patience`, the choice
         of the epoch come from rows nobody learned from. With 0 the clean rows do both, which favours
@@ -107,6 +110,8 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         Where the clean rows came from: `given` or `none`.
     n_clean_ : int
         How many there were, those kept aside by `selection_share` included.
+    clean_weight_ : float
+        Their weight in the loss; 0 where there were none.
     n_selection_ : int
         How many rows were kept aside to judge by: clean ones, or for `patience` without clean rows a tenth
         of the training rows with their candidate sets.
@@ -139,7 +144,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
 
     def __init__(
         self,
-        method: str | Method = "rplg",
+        method: str | Method = "rplg+",
         *,
         method_params: dict[str, Any] | None = None,
         net: Any = "mlp",
@@ -155,7 +160,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         batch_size: int | None = None,
         patience: int | None = None,
         class_weight: Any = None,
-        clean_weight: float = 0.0,
+        clean_weight: float | None = None,
         selection_share: float = 0.0,
         device: str = "auto",
         random_state: int | None = 0,
@@ -233,23 +238,26 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
             return self.choose(X, candidates, clean, groups, sample_weight)
         recipe = self.recipe(len(X))
         method = make_method(self.method, self.method_params)
-        learns = learns_from_clean(method, recipe, len(X))
         self.classes_ = class_array(candidates.classes)
         self.forget()
         if clean is None:
             roles = without_clean_rows(X, candidates, recipe)
         else:
-            if not learns and recipe.patience is None:
-                warnings.warn(
-                    f"{method.info.name} does not learn from the clean rows: they are only evaluated.\n"
-                    "  Set clean_weight to train on them, or patience to choose the epoch by them.",
-                    stacklevel=2,
-                )
 
             def read(x: Any) -> np.ndarray:
                 return self._inputs(x, reset=False)
 
             roles = with_clean_rows(X, clean, self.classes_, read, self.selection_share, recipe.seed)
+        n_clean = 0 if roles.clean is None else len(roles.clean)
+        self.clean_weight_ = clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
+        recipe = replace(recipe, clean_weight=self.clean_weight_)
+        learns = learns_from_clean(method, recipe, len(X))
+        if clean is not None and not learns and recipe.patience is None:
+            warnings.warn(
+                f"{method.info.name} does not learn from the clean rows: they are only evaluated.\n"
+                "  Set clean_weight to train on them, or patience to choose the epoch by them.",
+                stacklevel=2,
+            )
         if len(roles.rows) < 2:
             raise ValueError(
                 f"n_samples = {len(roles.rows)}: at least 2 training rows are needed, and only 1 sample or "

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 MARK = "<!-- model card written by oneof -->"
 SHOWN = 20
-SETTINGS = ("optimiser", "lr", "weight_decay", "schedule", "epochs", "batch_size", "patience", "clean_weight")
+SETTINGS = ("optimiser", "lr", "weight_decay", "schedule", "epochs", "batch_size", "patience", "clean_weight_")
 
 
 def model_card(model: PartialLabelClassifier) -> str:
     """Markdown: what the model learned from and how, what is known about its quality, how to use it."""
     about = model.method_.info
+    chosen = f" {model.selection_note_}" if hasattr(model, "selection_note_") else ""
     sections = [
         f"{MARK}\n# A classifier learned from candidate labels",
         f"Learned by the method **{about.name}** ({about.venue} {about.year}) from rows that carry one of "
-        "several possible labels.",
+        f"several possible labels.{chosen}",
         "## Trained on\n" + _lines(_training(model)),
         "## Method and settings\n" + _lines(_settings(model)),
         "## Quality\n" + _lines(_quality(model)),
@@ -90,7 +91,7 @@ def _quality(model: PartialLabelClassifier) -> list[str]:
     epoch = model.history_[model.best_epoch_] if model.best_epoch_ < len(model.history_) else {}
     value = epoch.get("selection")
     rows = model.n_selection_ or model.n_clean_
-    learned = not model.n_selection_ and (model.clean_weight > 0 or model.method_.clean_rows(256) > 0)
+    learned = not model.n_selection_ and (model.clean_weight_ > 0 or model.method_.clean_rows(256) > 0)
     if model.checked_ is not None:
         facts.append(
             f"accuracy on {model.checked_['rows']} rows that nothing was learned from: "
@@ -134,13 +135,13 @@ def _limits(model: PartialLabelClassifier) -> list[str]:
         "none of them.",
         "The label of a training row was only known to be among its candidates; habits of whoever gave the "
         "candidates may have been learned with it.",
-        "Probabilities were not calibrated; the coverage of prediction sets holds on average, for rows from "
-        "the same source as the calibration rows.",
+        f"Probabilities were {'' if hasattr(model, 'temperature_') else 'not '}calibrated; the coverage of "
+        "prediction sets holds on average, for rows from the same source as the calibration rows.",
     ]
 
 
 def _written(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}".strip() for name, value in values.items())
+    return ", ".join(f"{name.rstrip('_')} {value}".strip() for name, value in values.items())
 
 
 def _listed(names: list[Any]) -> str:

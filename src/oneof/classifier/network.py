@@ -104,9 +104,9 @@ class NetworkPart:
 
     def _net_or_maker(self, x: np.ndarray) -> Net | Callable[[], Net]:
         """What `train` gets: a network with weights of its own as it is, else how to make one once seeded."""
-        own = not isinstance(self.net, str)
         parts = self.net if isinstance(self.net, tuple | list) else [self.net]
-        if own and not any(is_lazy(p) for part in parts for p in getattr(part, "parameters", list)()):
+        own = all(isinstance(part, nn.Module) for part in parts)
+        if own and not any(is_lazy(p) for part in parts for p in part.parameters()):
             return self._make_net(x)
         return lambda: self._make_net(x)
 

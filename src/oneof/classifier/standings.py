@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from oneof.classifier.baselines import evidence_of
+from oneof.classifier.calibration import TINY
 from oneof.classifier.contenders import ChoiceData, Contender
 from oneof.classifier.scoring import label_free
 
@@ -43,7 +44,7 @@ def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.nda
         cover[judged], share[judged] = label_free(p[judged], mask[judged])
     evidence = evidence_of(data.candidates)
     if evidence is not None:
-        support = evidence / evidence.max(axis=1, keepdims=True)
+        support = evidence / np.maximum(evidence.max(axis=1, keepdims=True), TINY)
         cover[judged] = support[judged, p[judged].argmax(axis=1)]
     return cover, share
 

@@ -142,6 +142,12 @@ def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
     estimator.best_epoch_ = int(facts["best_epoch"])
     estimator.clean_source_ = str(facts["clean"]["source"])
     estimator.n_clean_, estimator.n_selection_ = int(facts["clean"]["rows"]), int(facts["clean"]["selection"])
+    estimator.clean_weight_ = float(facts["clean"].get("weight", estimator.clean_weight or 0.0))
+    if facts.get("temperature") is not None:
+        estimator.temperature_ = float(facts["temperature"])
+    if facts.get("choice") is not None:
+        estimator.selection_note_ = str(facts["choice"]["note"])
+        estimator.selection_ = [dict(row) for row in facts["choice"]["selection"]]
     estimator.trained_on_ = dict(facts["trained_on"])
     estimator.encoder_ = estimator.checked_ = None
     return estimator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import shutil
@@ -137,11 +138,25 @@ def description(estimator: PartialLabelClassifier) -> dict[str, Any]:
             "source": estimator.clean_source_,
             "rows": estimator.n_clean_,
             "selection": estimator.n_selection_,
+            "weight": estimator.clean_weight_,
         },
         "trained_on": estimator.trained_on_,
         "best_epoch": estimator.best_epoch_,
         "history": estimator.history_,
+        "temperature": getattr(estimator, "temperature_", None),
+        "choice": _choice(estimator),
     }
+
+
+def _choice(estimator: PartialLabelClassifier) -> dict[str, Any] | None:
+    """What `method="auto"` compared, where it did; scores of what was never judged are null."""
+    if not hasattr(estimator, "selection_"):
+        return None
+    rows = [
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+        for row in estimator.selection_
+    ]
+    return {"note": estimator.selection_note_, "selection": rows}
 
 
 def checked_names(names: list[Any]) -> list[Any]:
