@@ -28,7 +28,7 @@ class Trained:
     state: State
     history: list[dict[str, Any]]
     """One row per epoch, as in `metrics.jsonl`."""
-    labels: Callable[[], Tensor]
+    make_labels: Callable[[], Tensor]
     """Makes `pseudo_labels`, which may be larger than all that was kept to make them."""
     best_epoch: int
     """Epoch whose weights are kept."""
@@ -38,7 +38,7 @@ class Trained:
     @cached_property
     def pseudo_labels(self) -> np.ndarray:
         """(n, c): the disambiguated training set, at the last epoch."""
-        return self.labels().cpu().numpy()
+        return self.make_labels().cpu().numpy()
 
 
 @dataclass

@@ -62,7 +62,7 @@ class ImportOptions:
     header: bool = True
     """Whether the first line of a CSV file names the columns; without it they are called 0, 1, 2, ..."""
     sep: str | None = None
-    """What stands between the cells of a CSV file; default: found out (, ; tab |)."""
+    """What stands between the cells of a CSV file; default: found out (comma, semicolon, tab or bar)."""
     encoding: str | None = None
     """Encoding of a text file; default: found out (UTF-8, UTF-16, cp1252)."""
     accept: tuple[Answer, ...] = ()
