@@ -1,14 +1,16 @@
-"""Two pictures of candidate sets, as PNG: their sizes, and which classes occur together."""
+"""Pictures of candidate sets, as PNG: their sizes, and which classes occur together."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.describe import co_occurrence
-from oneof.lab.plots import COLOURS, panels
+from oneof.lab.plots import COLOURS, by_data, panels
+from oneof.lab.tables import title
 from oneof.tables.files import write_with
 
 
@@ -41,3 +43,16 @@ def save_heat_map(candidates: Candidates, path: Path) -> Path:
         axes.set_title("candidates that occur together")
         write_with(path, lambda out: figure.savefig(out, format="png"))
     return path
+
+
+def save_sizes_by_data(facts: dict[str, Any], path: Path) -> Path | None:
+    """Share of rows by size of the candidate set, from the facts of every data set."""
+
+    def draw(axis: Any, d: str) -> None:
+        sizes = {int(size): 100 * n / facts[d]["rows"] for size, n in facts[d]["sizes"].items()}
+        axis.bar(list(sizes), list(sizes.values()), color=COLOURS[0], width=0.8)
+        axis.set_title(f"{title(d)}: pairs {facts[d]['pairs']:.0%}", fontsize=9)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(axis="x", visible=False)
+
+    return by_data(path, list(facts), 1.9, draw, "labels in the candidate set", "rows in %")

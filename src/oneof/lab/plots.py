@@ -121,7 +121,7 @@ def _with_curves(result: Result, net: str) -> list[str]:
     return [data for data in result.data if kept(data)]
 
 
-def _by_data(
+def by_data(
     path: Path,
     data: Sequence[str],
     height: float,
@@ -180,7 +180,7 @@ def accuracies(result: Result, net: str, path: Path) -> Path | None:
             axis.plot([], [], "o", **theirs, label="published")
 
     height = 0.75 + 0.22 * len(labels)
-    return _by_data(path, data, height, draw, "test accuracy in %", legend=compared, sharey=True)
+    return by_data(path, data, height, draw, "test accuracy in %", legend=compared, sharey=True)
 
 
 def unbeaten(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -208,7 +208,7 @@ def accuracy_by_cost(result: Result, net: str, path: Path) -> Path | None:
         axis.set_xlim(left=0)
 
     data = result.data_with(net)
-    return _by_data(path, data, 3.6, draw, "seconds of a training", "test accuracy in %", legend=True)
+    return by_data(path, data, 3.6, draw, "seconds of a training", "test accuracy in %", legend=True)
 
 
 def learning_curves(result: Result, net: str, path: Path) -> Path | None:
@@ -228,24 +228,33 @@ def learning_curves(result: Result, net: str, path: Path) -> Path | None:
         axis.set_ylim(bottom=max(0.0, low - 2))  # the first steps would flatten everything else
 
     height = 3.2 if len(data) == 1 else 2.6
-    return _by_data(path, data, height, draw, "epoch", "test accuracy in %", legend=True)
+    return by_data(path, data, height, draw, "epoch", "test accuracy in %", legend=True)
 
 
-def sensitivity(result: Result, net: str, path: Path) -> Path | None:
-    """Accuracy against the value in the rows' names (alpha)."""
+def by_value(x: str) -> Callable[[Result, str, Path], Path | None]:
+    """Accuracy against the number at the end of the rows' names, one line per name before it; none is 0."""
 
-    def draw(axis: Any, d: str) -> None:
-        cells = {float(n.split()[-1]): c for n in result.labels if (c := result.cell(net, d, n)) is not None}
-        x, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
-        error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
-        axis.fill_between(x, y - error, y + error, color=COLOURS[0], alpha=0.2, linewidth=0)
-        axis.plot(x, y, "o-", color=COLOURS[0], ms=4)
-        best = int(y.argmax())
-        axis.plot(x[best], y[best], "D", color=COLOURS[1], ms=6, zorder=4)
-        axis.annotate(f"{x[best]:g}", (x[best], y[best]), (0, 7), textcoords="offset points", ha="center")
-        axis.margins(y=0.25)
+    def drawn(result: Result, net: str, path: Path) -> Path | None:
+        def draw(axis: Any, d: str) -> None:
+            lines: dict[str, dict[float, CellResult]] = {}
+            for label in result.labels:
+                name, _, value = label.rpartition(" ")
+                cell = result.cell(net, d, label)
+                if cell is not None:
+                    lines.setdefault(name, {})[0.0 if value == "none" else float(value.rstrip("%"))] = cell
+            for i, (name, cells) in enumerate(lines.items()):
+                values, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
+                error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
+                axis.fill_between(values, y - error, y + error, color=COLOURS[i], alpha=0.2, linewidth=0)
+                axis.plot(values, y, "o-", color=COLOURS[i], ms=4, label=name.rstrip(","))
+                best = int(y.argmax())
+                axis.plot(values[best], y[best], "D", color=COLOURS[i], ms=6, zorder=4)
+            axis.margins(y=0.25)
 
-    return _by_data(path, result.data_with(net), 2.3, draw, "alpha", "test accuracy in %")
+        several = len({label.rpartition(" ")[0] for label in result.labels}) > 1
+        return by_data(path, result.data_with(net), 2.6, draw, x, "test accuracy in %", several)
+
+    return drawn
 
 
 def epoch_log(label: str, scale: float, *lines: tuple[str, str, str]) -> Callable[..., Path | None]:
@@ -258,7 +267,7 @@ def epoch_log(label: str, scale: float, *lines: tuple[str, str, str]) -> Callabl
                 if curve is not None:
                     axis.plot(np.arange(1, len(curve) + 1), scale * curve, label=text, **style(i))
 
-        return _by_data(path, _with_curves(result, net), 2.4, draw, "epoch", label, legend=True)
+        return by_data(path, _with_curves(result, net), 2.4, draw, "epoch", label, legend=True)
 
     return figure
 
@@ -283,19 +292,6 @@ weights = epoch_log(
     ("rplg-nm", "w_entropy", "RPLG-NM: entropy"),
     ("rplg-nm", "w_on_truth", "RPLG-NM: on the true label's branch"),
 )
-
-
-def set_sizes(facts: dict[str, Any], path: Path) -> Path | None:
-    """Share of rows by size of the candidate set, from the facts of every data set."""
-
-    def draw(axis: Any, d: str) -> None:
-        sizes = {int(size): 100 * n / facts[d]["rows"] for size, n in facts[d]["sizes"].items()}
-        axis.bar(list(sizes), list(sizes.values()), color=COLOURS[0], width=0.8)
-        axis.set_title(f"{title(d)}: pairs {facts[d]['pairs']:.0%}", fontsize=9)
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(axis="x", visible=False)
-
-    return _by_data(path, list(facts), 1.9, draw, "labels in the candidate set", "rows in %")
 
 
 def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
@@ -332,8 +328,12 @@ def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
 
 PLOTS: dict[str, tuple[Callable[[Result, str, Path], Path | None], str]] = {
     "accuracies": (accuracies, "Test accuracy with the 95 % interval of the mean over splits."),
+    "clean share": (
+        by_value("clean rows in % of all"),
+        "Test accuracy against the share of clean rows; band: standard error; diamond: best.",
+    ),
     "sensitivity": (
-        sensitivity,
+        by_value("alpha"),
         "Test accuracy against alpha, the model's own share; band: standard error; diamond: best.",
     ),
     "consistency": (consistency, "Share of training rows whose pseudo-label is the true label."),

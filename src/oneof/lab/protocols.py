@@ -246,7 +246,7 @@ PROTOCOLS: dict[str, Protocol] = {
         plus_on_tables(
             "clean-share", "how many clean rows, and what for", entries=CLEAN_SHARE_ROWS, nets=("mlp",),
             recipe={**PLUS_RECIPE, "clean_weight": 1.0}, seeds=tuple(range(4000, 4010)),
-            reference="RPLG+, 10.0%", figures=("accuracies",),
+            reference="RPLG+, 10.0%", figures=("clean share",),
         ),
     )
 }  # fmt: skip

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oneof.lab.candidate_pictures import save_sizes_by_data
 from oneof.lab.errors import LabError
 from oneof.lab.paper import published
-from oneof.lab.plots import DPI, PLOTS, set_sizes
+from oneof.lab.plots import DPI, PLOTS
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.statistics import LEVEL
 from oneof.lab.summary import Result, read_folder, write_summary
@@ -70,7 +71,7 @@ def drawn_report(folder: Path, figures: Path) -> str:
 def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[str, Any]:
     """What the pages say."""
     facts = {name: known for result in results for name, known in result.plan["data"].items()}
-    drawn = None if figures is None else set_sizes(facts, figures / "sizes.png")
+    drawn = None if figures is None else save_sizes_by_data(facts, figures / "sizes.png")
     return {
         "sections": [make_section(result, figures) for result in results],
         "facts": data_facts(facts),

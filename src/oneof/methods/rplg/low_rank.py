@@ -90,7 +90,9 @@ class CandidateOpinions:
     def mix(self, w: Tensor) -> Tensor:
         weights = self.inside(w)
         mixed = torch.bmm(weights.unsqueeze(1), self.u).squeeze(1)
-        mixed[:, : self.labels.shape[1]] += w.gather(1, self.labels) * self.alone  # a labelled row's own label
+        mixed[:, : self.labels.shape[1]] += (
+            w.gather(1, self.labels) * self.alone
+        )  # a labelled row's own label
         return self.spread(mixed, None if self.others is None else self.within)
 
     def slopes(self, slope: Tensor) -> Tensor:
