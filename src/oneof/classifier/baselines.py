@@ -81,7 +81,7 @@ def fit_baseline(
     model.history_, model.best_epoch_ = [{"epoch": 0, "loss": float(loss), "lr": 0.0}], 0
     model.clean_source_ = "none" if clean is None else "given"
     model.n_clean_, model.n_selection_ = 0 if clean is None else len(clean), 0
-    model.trained_on_ = set_sizes(candidates.mask)
+    model.trained_on_ = set_sizes(candidates.sizes)
     model.encoder_ = model.checked_ = None
     own = model.prepared_proba(model.prepare(X))
     model.transduction_ = restricted(own, candidates.mask).astype(np.float32)
