@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.app.streaming import read_ahead, table_batches
+from oneof.app.streaming import table_batches
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table, rows_per_batch
 from oneof.tables.table import stacked
+from oneof.training.sources import read_ahead
 
 COLUMNS = {
     "number": [1.5, None, 3.0, 4.0, 5.0],

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,12 +21,10 @@ from oneof.tables.reader import rows_per_batch, table_batches
 from oneof.tables.table import Table, stacked
 from oneof.tables.writers import Predicted, writing
 from oneof.training.predict import ROWS_IN_CACHE
+from oneof.training.sources import read_ahead
 
 if TYPE_CHECKING:
     from oneof.classifier.estimator import PartialLabelClassifier
-
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -93,19 +90,6 @@ def predict_file(
             asked = time.perf_counter()
     summary.seconds = time.perf_counter() - began
     return summary
-
-
-def read_ahead(items: Iterable[T]) -> Iterator[T]:
-    """The same items, the next one made in a thread while this one is used.
-
-    An error in the making is raised where the item would have come. Whoever stops early waits for that one.
-    """
-    iterator, end = iter(items), object()
-    with ThreadPoolExecutor(1, "oneof-reader") as reader:
-        ahead = reader.submit(next, iterator, end)
-        while (item := ahead.result()) is not end:
-            ahead = reader.submit(next, iterator, end)
-            yield item  # type: ignore[misc]
 
 
 def _answering(model: PartialLabelClassifier, wishes: Wishes) -> Callable[..., Predicted]:

@@ -82,7 +82,7 @@ def fit_baseline(
     model.clean_source_ = "none" if clean is None else "given"
     model.n_clean_, model.n_selection_ = 0 if clean is None else len(clean), 0
     model.clean_weight_ = float(kind == "clean rows alone")
-    model.trained_on_ = set_sizes(candidates.mask)
+    model.trained_on_ = set_sizes(candidates.sizes)
     model.encoder_ = model.checked_ = None
     own = model.prepared_proba(model.prepare(X))
     model.transduction_ = restricted(own, candidates.mask).astype(np.float32)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.classifier.inputs import as_numpy, is_pair, known, label_columns
+from oneof.classifier.inputs import as_numpy, is_pair, known, label_columns, one_hot
+from oneof.classifier.scoring import restricted
 from oneof.datasets.splits import hold_out
 from oneof.methods import Method
 from oneof.training import CleanRows, Recipe
@@ -41,15 +42,24 @@ class RowRoles:
         )
         return replace(self, clean=clean, selection=selection)
 
+    def whole(self, labels: np.ndarray, held: Callable[[], np.ndarray]) -> np.ndarray:
+        """(n, c): pseudo-labels of the rows to train on, and of the others what `held` gives."""
+        made = np.empty((len(self.rows) + len(self.held), labels.shape[1]), dtype=np.float32)
+        made[self.rows] = labels
+        if len(self.held):
+            made[self.held] = restricted(held(), self.held_mask)
+        return made
+
 
 def learns_from_clean(method: Method, recipe: Recipe, n_rows: int) -> bool:
     """Whether clean rows have a part in the training beyond being evaluated."""
     return method.clean_rows(recipe.rows_per_step(n_rows)) > 0 or recipe.clean_weight > 0
 
 
-def without_clean_rows(X: np.ndarray, candidates: Candidates, recipe: Recipe) -> RowRoles:
+def without_clean_rows(X: Any, candidates: Candidates, recipe: Recipe) -> RowRoles:
     """All rows are trained on; only where patience asks for it some are held out to choose the epoch by."""
-    nothing = RowRoles(np.arange(len(X)), np.zeros(0, dtype=np.int64), candidates.mask[:0])
+    none = np.zeros(0, dtype=np.int64)
+    nothing = RowRoles(np.arange(len(X)), none, candidates.rows(none))
     if recipe.clean_weight:
         warnings.warn(
             f"clean_weight = {recipe.clean_weight:g} has no effect: no clean rows were given.", stacklevel=3
@@ -63,12 +73,12 @@ def without_clean_rows(X: np.ndarray, candidates: Candidates, recipe: Recipe) ->
         )
         return nothing
     split = hold_out(len(X), HELD_OUT, recipe.seed)
-    held, sets = split.validation, candidates.mask[split.validation]
+    held, sets = split.validation, candidates.rows(split.validation)
     return RowRoles(split.train, held, sets, selection=CleanRows(X[held], sets, "held-out sets"))
 
 
 def with_clean_rows(
-    X: np.ndarray,
+    X: Any,
     clean: Any,
     classes: np.ndarray,
     read: Callable[[Any], np.ndarray],
@@ -79,21 +89,20 @@ def with_clean_rows(
 
     `read` turns what a user passes as X_clean into an array.
     """
-    one_hot = np.eye(len(classes), dtype=bool)
     held = np.zeros(0, dtype=np.int64)
     if is_pair(clean):
         x_clean, labels = read(clean[0]), np.asarray(as_numpy(clean[1]))
         columns = label_columns(labels, classes, "y_clean")
         if not len(x_clean) == len(columns) > 0:
             raise ValueError(f"X_clean has {len(x_clean)} rows, but y_clean has {len(columns)}.")
-        trusted = CleanRows(x_clean, one_hot[columns])
+        trusted = CleanRows(x_clean, one_hot(columns, len(classes)))
     else:
         labels = clean_vector(clean, len(X))
         held = np.flatnonzero(known(labels))
         if not len(held):
             raise ValueError("clean names no label at all: every entry is missing.")
         columns = label_columns(labels, classes, "clean", rows=held)
-        trusted = CleanRows(X[held], one_hot[columns])
+        trusted = CleanRows(X[held], one_hot(columns, len(classes)))
     rows = np.setdiff1d(np.arange(len(X)), held)
     roles = RowRoles(rows, held, trusted.mask[: len(held)], trusted)
     if not selection_share:
@@ -121,9 +130,8 @@ def clean_vector(clean: Any, n: int) -> np.ndarray:
     )
 
 
-def set_sizes(mask: np.ndarray) -> dict[str, Any]:
+def set_sizes(sizes: np.ndarray) -> dict[str, Any]:
     """How many rows there are and how large their sets: for the record of a model."""
-    sizes = mask.sum(axis=1)
     return {
         "rows": len(sizes),
         "mean_set_size": round(float(sizes.mean()), 4),

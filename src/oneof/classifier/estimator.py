@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +18,14 @@ from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows
 from oneof.classifier.inputs import as_candidates, as_numpy, class_array, holds_sets
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
-from oneof.classifier.scoring import covering_rate, restricted
+from oneof.classifier.scoring import covering_rate
 from oneof.classifier.settings import checked_recipe, clean_weight
 from oneof.classifier.weights import Weighted, row_weights
 from oneof.methods import Method, make_method
+from oneof.methods.rows import DENSE
 from oneof.training import Recipe, Run, Silent, default_progress, train
 from oneof.training.progress import Progress
+from oneof.training.sources import some_rows, stay_in_file
 from oneof.training.tracking import Several
 
 
@@ -89,7 +92,8 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
     classes_ : array (c,)
         Class names.
     transduction_ : array (n, c)
-        The disambiguated training rows: for each a distribution over its candidates.
+        The disambiguated training rows: for each a distribution over its candidates. Above 2²⁴ entries it
+        is made when it is first asked for, and no part of a saved model or a copy unless it was.
     selection_ : list of dict
         After `method="auto"`: for each contender, the best first, `name`, `kind` (method or baseline),
         `score`, `standard_error`, `rounds` it took part in, `seconds`, `chosen`, and whether it is
@@ -208,7 +212,8 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
             Inputs. A data frame may hold texts, categories and gaps: `encoder_` then keeps how they
             become features, and predictions take such data frames. Images are bytes (uint8), shape
             (n, channels, height, width); a network of your own gets them with every channel
-            normalised, and any other array as it is.
+            normalised, and any other array as it is. A memory-mapped array (`np.load(file,
+            mmap_mode="r")`) stays in its file: batches are read while others are learned from.
         y : mask (n, c), Candidates, list of label sets, or labels (n,)
             What each row may be. A mask is an array, tensor, sparse matrix or data frame of booleans
             or of 0 and 1; the columns of a data frame name the classes. Lists of equal length that
@@ -224,7 +229,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         """
         candidates = as_candidates(y)
         self.encoder_ = encoder_for(X)
-        X = self._inputs(X, reset=True)
+        given, X = X, self._inputs(X, reset=True)
         if len(X) != len(candidates):
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: X has {len(X)} rows, "
@@ -236,6 +241,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if isinstance(self.method, str) and self.method == "auto":
             return self.choose(X, candidates, clean, groups, sample_weight)
+        X = stay_in_file(given, X)
         recipe = self.recipe(len(X))
         method = make_method(self.method, self.method_params)
         self.classes_ = class_array(candidates.classes)
@@ -263,14 +269,14 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
                 f"n_samples = {len(roles.rows)}: at least 2 training rows are needed, and only 1 sample or "
                 "none is left after the clean rows."
             )
-        self.scaling_ = self._fitted_scaling(X[roles.rows])
+        self.scaling_ = self._fitted_scaling(some_rows(X, roles.rows))
         self.input_shape_ = tuple(map(int, X.shape[1:]))
         x, roles = self.prepare(X), roles.prepared(self.prepare)
         weights = row_weights(sample_weight, self.class_weight, candidates)
         trained = train(
             method if weights is None else Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
             self._net_or_maker(x),
-            x[roles.rows],
+            some_rows(x, roles.rows),
             candidates.take(roles.rows),
             recipe=recipe,
             clean=roles.clean,
@@ -286,16 +292,18 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         self.clean_source_ = "none" if clean is None else "given"
         self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
         self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
-        self.trained_on_ = set_sizes(candidates.mask[roles.rows])
+        self.trained_on_ = set_sizes(candidates.sizes[roles.rows])
         self.checked_ = None
         # confidence goes by labelled rows that had no part in the training, not even in its end
         apart = roles.clean if roles.selection is None and not learns else roles.selection
         if apart is not None and recipe.patience is None:
             self._calibrate_on(apart.x, apart.mask.argmax(axis=1))
-        self.transduction_ = np.empty(candidates.mask.shape, dtype=np.float32)
-        self.transduction_[roles.rows] = trained.pseudo_labels
-        if len(roles.held):  # the label that was given, or the model's opinion on the set
-            self.transduction_[roles.held] = restricted(self.prepared_proba(x[roles.held]), roles.held_mask)
+
+        def transduction() -> np.ndarray:
+            # of rows that left training, the label that was given, or the model's opinion on the set
+            return roles.whole(trained.pseudo_labels, lambda: self.prepared_proba(x[roles.held]))
+
+        self.transduction_ = transduction if math.prod(candidates.shape) > DENSE else transduction()
         return self
 
     def recipe(self, n_rows: int | None = None) -> Recipe:
@@ -337,7 +345,9 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         # copies of a model made on a GPU are usable without one; predictions move it back
         for net in getattr(self, "net_", ()):
             net.cpu()
-        return super().__getstate__()
+        state = super().__getstate__()
+        # what can still be made of a training is no part of a copy
+        return {k: v for k, v in state.items() if k != "_transduction" or not callable(v)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

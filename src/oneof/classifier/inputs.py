@@ -142,9 +142,9 @@ def _from_labels(values: np.ndarray) -> Candidates:
         )
     check_classification_targets(values)
     classes, columns = np.unique(values, return_inverse=True)
-    mask = np.zeros((len(values), len(classes)), dtype=bool)
-    mask[np.arange(len(values)), columns] = True
-    return Candidates(mask, tuple(classes.tolist()), truth=columns.astype(np.int64), source="y")
+    starts = np.arange(len(columns) + 1)
+    truth = columns.astype(np.int64)
+    return Candidates.from_positions(columns, starts, classes.tolist(), truth=truth, source="y")
 
 
 def _by_name(mask: np.ndarray, there: list[Any], wanted: list[Any]) -> np.ndarray:
@@ -167,7 +167,12 @@ def _one_hot(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"no label of y is one of the classes {classes.tolist()[:10]}: y[0] = {labels[0]!r}."
         )
-    return columns[:, None] == np.arange(len(classes))
+    return one_hot(columns, len(classes))
+
+
+def one_hot(columns: np.ndarray, n_classes: int) -> np.ndarray:
+    """(n, c): the column of each row; none of them where it is negative."""
+    return columns[:, None] == np.arange(n_classes)
 
 
 def _quietly(make: Any, *arguments: Any, **more: Any) -> Candidates:

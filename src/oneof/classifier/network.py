@@ -19,6 +19,7 @@ from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
 from oneof.training.predict import EVALUATION_BATCH, ROWS_IN_CACHE, in_batches
 from oneof.training.recipe import choose_device
+from oneof.training.sources import StoredRows, stay_in_file
 from oneof.views import ImageViews, RowItself, Views
 
 DENSE_LIMIT = 8 << 30
@@ -59,11 +60,13 @@ class NetworkPart:
             raise ValueError(f"X has rows of shape {X.shape[1:]}, but the model was fitted on {shape}.")
         return X
 
-    def _fitted_scaling(self, X: np.ndarray) -> Scaling | None:
-        if X.ndim == 2:
-            return Scaling.fit(X, self.scaling)
-        images = X.ndim == 4 and X.dtype == np.uint8
-        return Scaling.fit(X, "pixels") if images else None
+    def _fitted_scaling(self, X: np.ndarray | StoredRows) -> Scaling | None:
+        if X.ndim != 2 and not (X.ndim == 4 and X.dtype == np.uint8):
+            return None
+        kind = self.scaling if X.ndim == 2 else "pixels"
+        if isinstance(X, StoredRows):
+            return Scaling.fit_blocks(X.split(X.block), kind)
+        return Scaling.fit(X, kind)
 
     def _views(self) -> Views:
         """What the network sees of a row in training."""
@@ -76,8 +79,10 @@ class NetworkPart:
             return ImageViews(mean, std, policy="none", cutout=0, pad=0, flip=False)
         return ImageViews(mean, std, cutout=min(height, width) // 2, pad=min(height, width) // 8)
 
-    def prepare(self, X: np.ndarray) -> np.ndarray:
+    def prepare(self, X: Any) -> Any:
         """Checked inputs as the network takes them: tables scaled, images still bytes."""
+        if isinstance(X, StoredRows):
+            return StoredRows(X.x, self.prepare, X.rows)
         if self.scaling_ is not None and self.scaling_.kind == "pixels":
             return X
         if self.scaling_ is None:
@@ -115,7 +120,7 @@ class NetworkPart:
             return {}
         return {"hidden": layer_sizes(self.hidden), "batch_norm": bool(self.batch_norm)}
 
-    def prepared_proba(self, x: np.ndarray) -> np.ndarray:
+    def prepared_proba(self, x: Any) -> np.ndarray:
         """Class probabilities of inputs that went through `prepare`."""
         device = choose_device(self.device)
         nets = [net.to(device) for net in self.net_]
@@ -130,7 +135,7 @@ class NetworkPart:
         return made.numpy()
 
     def _raw_probabilities(self, X: Any) -> np.ndarray:
-        return self.prepared_proba(self.prepare(self._inputs(X, reset=False)))
+        return self.prepared_proba(self.prepare(stay_in_file(X, self._inputs(X, reset=False))))
 
 
 def dense(X: Any) -> Any:

@@ -35,6 +35,7 @@ class Predictions(NetworkPart):
     temperature_: float
     encoder_: Any
     n_features_in_: int
+    _transduction: Any
 
     def with_encoder(self, encoder: Any) -> Any:
         """Keep with a fitted model how tables become its features. Returns the model.
@@ -70,6 +71,19 @@ class Predictions(NetworkPart):
             )
         self.transduction_ = transduction
         return self
+
+    @property
+    def transduction_(self) -> np.ndarray:
+        """(n, c): what is believed of the rows of `fit`; made now, where it is large."""
+        if "_transduction" not in vars(self):
+            raise AttributeError("there is no transduction_: this model knows no training rows.")
+        if callable(self._transduction):
+            self._transduction = self._transduction()
+        return self._transduction
+
+    @transduction_.setter
+    def transduction_(self, value: Any) -> None:
+        self._transduction = value
 
     def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
         """(n, c): class probabilities.

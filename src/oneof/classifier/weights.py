@@ -26,17 +26,20 @@ def row_weights(
         return None
     made = np.ones(len(candidates)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if class_weight is not None:
-        shares = candidates.mask / candidates.mask.sum(axis=1, keepdims=True)
-        made = made * (shares @ class_weights(class_weight, candidates.classes, shares))
+        sets = candidates.compact
+        share = 1 / sets.sizes[sets.rows]
+        mass = np.bincount(sets.positions, share, sets.n_classes)
+        weights = class_weights(class_weight, candidates.classes, mass)
+        made = made * np.bincount(sets.rows, share * weights[sets.positions], len(sets))
     if not made.sum() > 0:
         raise ValueError("all weights are 0: no row is left to learn from.")
     return made / made.mean()
 
 
-def class_weights(given: Any, classes: tuple[Any, ...], shares: np.ndarray) -> np.ndarray:
+def class_weights(given: Any, classes: tuple[Any, ...], mass: np.ndarray) -> np.ndarray:
     """(c,): "balanced" gives every class the same sum, each row counted in equal parts for its candidates."""
     if isinstance(given, str) and given == "balanced":
-        return len(shares) / (len(classes) * np.maximum(shares.sum(axis=0), 1.0))
+        return mass.sum() / (len(classes) * np.maximum(mass, 1.0))
     if not isinstance(given, Mapping):
         raise ValueError(f'class_weight is {given!r}; give "balanced", a dictionary of class names, or None.')
     unknown = [name for name in given if name not in classes]

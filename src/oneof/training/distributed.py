@@ -12,6 +12,7 @@ state in every process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +43,15 @@ class Shards:
         """Full batches in an epoch; the smallest shard decides."""
         return (self.n_rows // self.count) // (batch_size // self.count)
 
-    def order(self, generator: torch.Generator, batch_size: int) -> Tensor:
+    def order(
+        self, generator: torch.Generator, batch_size: int, permutation: Callable[..., Tensor] = torch.randperm
+    ) -> Tensor:
         """Rows of this process for an epoch, step by step, in random order within each shard."""
         steps, part = self.steps(batch_size), batch_size // self.count
         shards = []
         for shard in range(self.count):  # all of them are drawn everywhere: generators stay in step
             size = len(range(shard, self.n_rows, self.count))
-            rows = torch.randperm(size, generator=generator) * self.count + shard
+            rows = permutation(size, generator=generator) * self.count + shard
             shards.append(rows[: steps * part].view(steps, part))
         return torch.cat([shards[i] for i in self._here()], dim=1).flatten()
 

@@ -165,7 +165,7 @@ class OngoingTraining:
     def steps(self) -> Iterator[None]:
         """The steps of an epoch, one at a time."""
         step, recipe = self.step, self.recipe
-        order = self.shards.order(self.order, self.batch_size)
+        order = self.shards.order(self.order, self.batch_size, self.rows.permutation)
         wanted = self.method.clean_rows(self.batch_size)
         meta_rows = self.clean.draws(wanted)
         loss_rows = self.clean.draws(recipe.clean_batch if recipe.clean_weight else 0)

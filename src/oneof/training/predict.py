@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from oneof.nets import evaluation_mode
+from oneof.training.sources import StoredRows
 from oneof.views import Views
 
 EVALUATION_BATCH = 4096
@@ -32,10 +33,11 @@ def in_batches(
     ----------
     function : function of a batch
         Such as the logits of a method's state; what it gives for the batches is joined.
-    x : array or tensor (n, ...)
-        Scaled rows, or images as bytes. They may be on another device.
+    x : array, tensor (n, ...) or StoredRows
+        Scaled rows, or images as bytes. They may be on another device, or in a file.
     modules : modules
         Those `function` asks: they are in evaluation mode meanwhile.
     """
     with evaluation_mode(*modules):
-        return torch.cat([function(views.plain(part.to(device))) for part in torch.as_tensor(x).split(size)])
+        parts = x.split(size) if isinstance(x, StoredRows) else torch.as_tensor(x).split(size)
+        return torch.cat([function(views.plain(part.to(device))) for part in parts])

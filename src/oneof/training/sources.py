@@ -1,12 +1,15 @@
-"""Where rows come from: resident on the device, or loaded batch by batch."""
+"""Where rows come from: resident on the device, streamed from a file, or loaded batch by batch."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -15,7 +18,10 @@ from oneof.tables.sealed import digest_of
 from oneof.training.checkpoint import content_bytes
 
 SAMPLED = 100
-"""Rows of a `Dataset` that are read to know it again."""
+"""Rows of a `Dataset` or of a file that are read to know it again."""
+BLOCK_BYTES, WINDOW = 2**20, 64
+"""Rows in a file are shuffled in blocks of so many bytes, and so many random blocks among one another."""
+T = TypeVar("T")
 
 
 class Rows(Protocol):
@@ -25,6 +31,10 @@ class Rows(Protocol):
 
     def batches(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Row numbers and inputs, both on the training device."""
+        ...
+
+    def permutation(self, n: int, *, generator: torch.Generator) -> Tensor:
+        """The numbers below n in random order; how random may depend on what is cheap to read."""
         ...
 
     def digest(self) -> str:
@@ -46,6 +56,8 @@ class ResidentRows:
     own : slice
         Those of this process: `start::step`, where several share the training.
     """
+
+    permutation = staticmethod(torch.randperm)
 
     def __init__(self, x: Tensor, device: torch.device, own: slice = slice(None)) -> None:
         self.n_rows, self.step = len(x), own.step or 1
@@ -71,8 +83,123 @@ class ResidentRows:
         return self._digest
 
 
+class StoredRows:
+    """Rows of a memory-mapped array, which stay in their file until some are asked for.
+
+    Parameters
+    ----------
+    x : array (n, ...)
+        `np.load(file, mmap_mode="r")`.
+    prepare : function of an array of rows, optional
+        What the network takes in place of what is stored.
+    rows : int array, optional
+        Only these, in this order.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        prepare: Callable[[np.ndarray], np.ndarray] = np.asarray,
+        rows: np.ndarray | None = None,
+    ) -> None:
+        self.x, self.prepare, self.rows = x, prepare, rows
+        self.shape = (len(x) if rows is None else len(rows), *x.shape[1:])
+        self.ndim, self.dtype = x.ndim, x.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, which: Any) -> np.ndarray:
+        """Some rows, by numbers or a slice, in memory."""
+        rows = self.x[which if self.rows is None else self.rows[which]]
+        return self.prepare(np.array(rows) if isinstance(which, slice) else np.asarray(rows))
+
+    def take(self, rows: np.ndarray) -> StoredRows:
+        """Some rows, still in the file."""
+        if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
+            return self
+        return StoredRows(self.x, self.prepare, rows if self.rows is None else self.rows[rows])
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """All of them, so many at a time."""
+        for first in range(0, len(self), size):
+            yield torch.from_numpy(self[first : first + size])
+
+    @property
+    def block(self) -> int:
+        """Rows that are read at once."""
+        return max(1, BLOCK_BYTES // max(1, math.prod(self.shape[1:]) * self.dtype.itemsize))
+
+
+def stay_in_file(given: Any, checked: np.ndarray) -> np.ndarray | StoredRows:
+    """A memory-mapped array that passed all checks as it is: its rows. Any other array itself."""
+    mapped = isinstance(given, np.memmap) and np.may_share_memory(given, checked)
+    return StoredRows(checked) if mapped else checked
+
+
+def some_rows(x: Any, rows: np.ndarray) -> Any:
+    """Some rows of an array, or of one that stays in its file."""
+    return x.take(rows) if isinstance(x, StoredRows) else x[rows]
+
+
+class StreamedRows:
+    """Rows that stay in a file: a thread reads the next batch while one is learned from.
+
+    Files are slow to read row by row. The order is random in two steps: blocks of rows, and the rows of some
+    blocks among one another. It depends on the seed and on the size of a row alone; where all rows are
+    few blocks it is that of resident rows.
+    """
+
+    def __init__(self, x: StoredRows, device: torch.device, dtype: torch.dtype) -> None:
+        self.x, self.device, self.dtype = x, device, dtype
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def permutation(self, n: int, *, generator: torch.Generator) -> Tensor:
+        block = self.x.block
+        if n <= WINDOW * block:
+            return torch.randperm(n, generator=generator)
+        blocks = torch.randperm(-(-n // block), generator=generator)
+        parts = []
+        for some in blocks.split(WINDOW):
+            rows = (some[:, None] * block + torch.arange(block)).flatten()
+            rows = rows[rows < n]
+            parts.append(rows[torch.randperm(len(rows), generator=generator)])
+        return torch.cat(parts)
+
+    def batches(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        on_gpu = self.device.type == "cuda"
+        parts = order.cpu().split(size)
+        read = (as_input(self.x[index.numpy()], self.dtype) for index in parts)
+        for index, x in zip(parts, read_ahead(x.pin_memory() if on_gpu else x for x in read)):
+            yield index.to(self.device), x.to(self.device, non_blocking=True)
+
+    def digest(self) -> str:
+        return f"{len(self)} rows in a file, {self.content()}"  # too large to read for this
+
+    def content(self) -> str | None:
+        """Of a hundred rows."""
+        return digest_of([content_bytes(torch.from_numpy(self.x[_sample(len(self))]))])[:16]
+
+
+def read_ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items, the next one made in a thread while this one is used.
+
+    An error in the making is raised where the item would have come. Whoever stops early waits for that one.
+    """
+    iterator, end = iter(items), object()
+    with ThreadPoolExecutor(1, "oneof-reader") as reader:
+        ahead = reader.submit(next, iterator, end)
+        while (item := ahead.result()) is not end:
+            ahead = reader.submit(next, iterator, end)
+            yield item  # type: ignore[misc]
+
+
 class LoadedRows:
     """Rows of a `Dataset` that gives the input of row i as a tensor; for what does not fit the device."""
+
+    permutation = staticmethod(torch.randperm)
 
     def __init__(
         self, dataset: Dataset[Tensor], device: torch.device, dtype: torch.dtype, workers: int = 0
@@ -100,13 +227,18 @@ class LoadedRows:
 
     def content(self) -> str | None:
         """Of a hundred rows; None where reading one twice gives two things (random augmentation)."""
-        chosen = sorted({i * len(self) // SAMPLED for i in range(SAMPLED)})
+        chosen = _sample(len(self)).tolist()
 
         def digest() -> str:
             return digest_of(content_bytes(torch.as_tensor(self.dataset[i])) for i in chosen)[:16]
 
         first = digest()
         return first if first == digest() else None
+
+
+def _sample(n: int) -> np.ndarray:
+    """Numbers of at most a hundred rows of n."""
+    return np.unique(np.arange(SAMPLED) * n // SAMPLED)
 
 
 def as_input(x: Any, dtype: torch.dtype) -> Tensor:
@@ -118,7 +250,12 @@ def as_input(x: Any, dtype: torch.dtype) -> Tensor:
 def make_rows(
     x: Any, device: torch.device, dtype: torch.dtype, workers: int = 0, own: slice = slice(None)
 ) -> Rows:
-    """Arrays and tensors become resident, as far as they are `own`; a `Dataset` is loaded."""
+    """Arrays and tensors become resident, as far as they are `own`; a `Dataset` is loaded.
+
+    Memory-mapped arrays stay in their file.
+    """
+    if isinstance(x, np.memmap | StoredRows):
+        return StreamedRows(x if isinstance(x, StoredRows) else StoredRows(x), device, dtype)
     if isinstance(x, Dataset):
         return LoadedRows(x, device, dtype, workers)
     return ResidentRows(as_input(x, dtype), device, own)

@@ -95,7 +95,8 @@ def _write_files(estimator: PartialLabelClassifier, texts: dict[str, str], stage
         save_file(
             {k: torch.tensor(v) for k, v in estimator.calibration_scores_.items()}, staged / CALIBRATION
         )
-    if hasattr(estimator, "transduction_"):  # not there after loading a folder without that file
+    # not there after loading a folder without that file; where it is large only if somebody has asked for it
+    if not callable(vars(estimator).get("_transduction", callable)):
         save_file({"transduction": torch.tensor(estimator.transduction_)}, staged / TRAINING)
     for file in staged.iterdir():
         file.chmod((staged / MODEL).stat().st_mode)  # safetensors files are written for their owner only

@@ -45,7 +45,7 @@ class Opinions(Protocol):
         ...
 
     def weigh(self, g: nn.Module, z: Tensor) -> Tensor:
-        """g(z), (B, c): what the meta-learner says of the candidates' branches; elsewhere it means nothing."""
+        """g(z), (B, c): what the meta-learner says of the candidates' branches; the rest means nothing."""
         ...
 
 

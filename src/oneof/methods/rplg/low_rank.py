@@ -74,7 +74,7 @@ class CandidateOpinions:
         return torch.cat([logits, last], dim=1), torch.cat([allowed, some.unsqueeze(1)], dim=1)
 
     def inside(self, values: Tensor, pool: Tensor | None = None) -> Tensor:
-        """(B, P) of (B, c): the entries of the candidates, 0 beyond their number; others `pool`ed (summed)."""
+        """(B, P) of (B, c): the entries of the candidates, 0 beyond their number; others `pool`ed."""
         inside = values.gather(1, self.labels) * self.there
         if self.others is None:
             return inside
@@ -90,9 +90,7 @@ class CandidateOpinions:
     def mix(self, w: Tensor) -> Tensor:
         weights = self.inside(w)
         mixed = torch.bmm(weights.unsqueeze(1), self.u).squeeze(1)
-        mixed[:, : self.labels.shape[1]] += (
-            w.gather(1, self.labels) * self.alone
-        )  # a labelled row's own label
+        mixed[:, : self.labels.shape[1]] += w.gather(1, self.labels) * self.alone  # a labelled row
         return self.spread(mixed, None if self.others is None else self.within)
 
     def slopes(self, slope: Tensor) -> Tensor:
@@ -186,7 +184,7 @@ class LowRankBranches(nn.Module):
 
 
 def pooled(logits: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels of a mask as one: the distribution within, and the logit of their sum; 0 where there are none."""
+    """Labels of a mask as one: the distribution within, and the logit of their sum; 0 without any."""
     inside = logits.masked_fill(~mask, -torch.inf)
     top = inside.amax(dim=1, keepdim=True).nan_to_num_(neginf=0)
     e = inside.sub_(top).exp_()
