@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
 MARK = "<!-- model card written by oneof -->"
 SHOWN = 20
-SETTINGS = ("optimiser", "lr", "weight_decay", "schedule", "epochs", "batch_size", "patience", "clean_weight_")
+SETTINGS = (
+    "optimiser",
+    "lr",
+    "weight_decay",
+    "schedule",
+    "epochs",
+    "batch_size",
+    "patience",
+    "clean_weight_",
+)
 
 
 def model_card(model: PartialLabelClassifier) -> str:
