@@ -179,18 +179,8 @@ def test_images_with_a_candidate_file(fit, tmp_path):
 def test_a_choice_keeps_to_a_budget(fit, tmp_path):
     """So short a budget leaves one epoch, and no time to compare much."""
     write_table(tmp_path / "t.csv")
-    code, out, err = fit(
-        "t.csv",
-        "--candidates",
-        "labels",
-        "--id",
-        "name",
-        "--device",
-        "cpu",
-        "--budget",
-        "0.01s",
-        "--no-report",
-    )
+    arguments = ["t.csv", "--candidates", "labels", "--id", "name", "--device", "cpu", "--no-report"]
+    code, out, err = fit(*arguments, "--budget", "0.01s")
     assert code == 0, err
     model = oneof.load(tmp_path / "model")
     assert model.selection_note_ in out
@@ -247,16 +237,7 @@ def write_birds(path, rows=40):
 
 def test_a_column_of_class_names_is_no_feature(tmp_path, capsys):
     write_birds(tmp_path / "birds.csv")
-    command = [
-        "fit",
-        str(tmp_path / "birds.csv"),
-        "--candidates",
-        "labels",
-        "--epochs",
-        "2",
-        "--method",
-        "proden",
-    ]
+    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", *QUICK]
     with pytest.raises(SystemExit) as end:
         main([*command, "--out", str(tmp_path / "model"), "--no-report"])
     assert end.value.code == 0
@@ -269,16 +250,7 @@ def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path, capsys):
     write_birds(tmp_path / "birds.csv")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "labels.csv").write_text("mine")
-    command = [
-        "fit",
-        str(tmp_path / "birds.csv"),
-        "--candidates",
-        "labels",
-        "--epochs",
-        "2",
-        "--method",
-        "proden",
-    ]
+    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", *QUICK]
     with pytest.raises(SystemExit) as end:
         main([*command, "--out", str(tmp_path / "project")])
     assert end.value.code == 1

@@ -293,10 +293,8 @@ class Fit:
         elif model.n_clean_:
             print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
         if fitted.wrong is not None:
-            expected = fitted.review.expected_errors
-            print(
-                f"labels expected to be wrong: {expected:,} of {len(fitted.data):,}, first in the review list"
-            )
+            n, expected = len(fitted.data), fitted.review.expected_errors
+            print(f"labels expected to be wrong: {expected:,} of {n:,}, first in the review list")
         lines = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"

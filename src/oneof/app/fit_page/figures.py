@@ -119,28 +119,21 @@ def reliability_diagram(bins: Sequence[Bin]) -> str:
 
 def comparison(selection: Sequence[dict[str, Any]]) -> str:
     """The score of every contender, by its number in the table; dashed: the best baseline."""
-    judged = [(i, row["score"], 1.96 * row["standard_error"], row) for i, row in enumerate(selection, 1)]
-    judged = [entry for entry in judged if entry[3]["rounds"]]
-    low = math.floor(20 * max(0.0, min(s - e for _, s, e, _ in judged))) / 20
-    high = math.ceil(20 * min(1.0, max(s + e for _, s, e, _ in judged))) / 20
-    high = max(high, low + 0.05)
-    ticks = [(low + (high - low) * k / 4, f"{low + (high - low) * k / 4:.1%}") for k in range(5)]
-    numbers = [(i, str(i)) for i, *_ in judged]
-    frame = Frame(
-        (0.5, len(selection) + 0.5),
-        (low, high),
-        numbers,
-        ticks,
-        "number in the table",
-        judged[0][3]["judged_by"],
-    )
-    baselines = [score for _, score, _, row in judged if row["kind"] == "baseline"]
-    if baselines:
-        frame.line([(0.5, max(baselines)), (len(selection) + 0.5, max(baselines))], "guide")
-    for i, score, error, row in judged:
-        frame.line([(i, max(low, score - error)), (i, min(high, score + error))], "whisker")
+    judged = [(i, row, 1.96 * row["standard_error"]) for i, row in enumerate(selection, 1) if row["rounds"]]
+    low = math.floor(20 * max(0.0, min(row["score"] - error for _, row, error in judged))) / 20
+    high = math.ceil(20 * min(1.0, max(row["score"] + error for _, row, error in judged))) / 20
+    span, last, by = max(high - low, 0.05), len(selection) + 0.5, selection[0]["judged_by"]
+    ticks = [(low + span * k / 4, f"{low + span * k / 4:.1%}") for k in range(5)]
+    places = [(i, str(i)) for i, _, _ in judged]
+    frame = Frame((0.5, last), (low, low + span), places, ticks, "number in the table", by)
+    plain = [row["score"] for _, row, _ in judged if row["kind"] == "baseline"]
+    if plain:
+        frame.line([(0.5, max(plain)), (last, max(plain))], "guide")
+    for i, row, error in judged:
+        score = row["score"]
+        frame.line([(i, max(low, score - error)), (i, min(low + span, score + error))], "whisker")
         frame.dot(i, score, 5 if row["chosen"] else 3.5, f"{row['name']}: {score:.1%}")
-    return frame.svg(f"{judged[0][3]['judged_by']} of {len(judged)} contenders, out of fold")
+    return frame.svg(f"{by} of {len(judged)} contenders, out of fold")
 
 
 def curve(values: Sequence[float | None], y_label: str, percent: bool = False) -> str:

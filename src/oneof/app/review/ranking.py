@@ -16,8 +16,8 @@ They are joined like independent alarms, so that one strong sign is enough and s
 The weights are judgement, not fitted: a label outside the set cannot be repaired by any amount of training,
 while split annotators are what candidate sets are made of. Rows with a trusted label come last.
 
-After a choice (`method="auto"`) there is something better: the probability that a label is wrong, by models that
-had not seen the row. It is the score then, and as many rows are doubtful as labels are expected to be wrong.
+After a choice (`method="auto"`) there is something better: the probability that a label is wrong, by models
+that had not seen the row. It is the score then, and as many rows are doubtful as labels are expected wrong.
 """
 
 from __future__ import annotations
