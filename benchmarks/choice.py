@@ -7,8 +7,8 @@ Ten sets, with no clean rows and with 5 % of the training rows as clean rows. Fo
 every entry of its portfolio and every baseline fitted on all training rows as the choice would have done.
 Test rows are looked at by this script alone. Recorded, one line per set and share: test accuracy and balanced
 accuracy of all, the regret (best entry of the portfolio minus the chosen one, in points), the chosen one
-minus the best baseline, the cost in trainings of the long MLP (CPU time), the labels expected to be wrong beside those
-that are, and the calibration error on test rows. A stopped run goes on where it was.
+minus the best baseline, the cost in trainings of the long MLP (CPU time), the labels expected to be wrong
+beside those that are, and the calibration error on test rows. A stopped run goes on where it was.
 """
 
 from __future__ import annotations

@@ -118,6 +118,18 @@ def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     assert len(fitted) > 5
 
 
+def test_what_a_stopped_run_had_decided_stays_decided(tmp_path, monkeypatch):
+    """With a budget, lengths and what was left out depend on the clock: they are kept with the run."""
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(choice.time, "perf_counter", lambda: float(next(ticks)))
+    first = auto(epochs=100, budget=12.0, run=tmp_path / "run").fit(X, MASK)
+    monkeypatch.undo()
+    again = auto(epochs=100, budget=600.0, run=tmp_path / "run").fit(X, MASK)
+    assert [row["name"] for row in again.selection_] == [row["name"] for row in first.selection_]
+    assert again.settings_ == first.settings_
+    np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
+
+
 def test_a_budget_shortens_and_leaves_out(monkeypatch):
     """The clock is a counter: every look at it takes a second."""
     ticks = iter(range(10**6))

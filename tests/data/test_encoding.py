@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oneof.tables.columns import numbers
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
@@ -37,6 +38,13 @@ def test_numbers_without_gaps_stay_as_they_are():
         assert encoder.feature_names == ["a"]
         assert made.dtype == np.float32
         np.testing.assert_allclose(made[:, 0], x, rtol=1e-6)
+
+
+def test_a_decimal_comma_is_read_where_it_cannot_mean_thousands():
+    assert numbers(["1,5", "-0,25", "3", ""])[:3].tolist() == [1.5, -0.25, 3.0]
+    assert numbers(["0,125", "1,234"]).tolist() == [0.125, 1.234]
+    assert numbers(["1,234", "999"]) is None  # a thousand or a little more than one?
+    assert numbers(["1,5", "crow"]) is None
 
 
 @pytest.mark.parametrize("gap", [None, float("nan"), "", " ", "NA", "n/a", "null", "?"])

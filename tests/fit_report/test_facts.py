@@ -24,7 +24,9 @@ def outcome(n=40, c=4, seed=0, checked=True, **more):
     rows = Checked(rng.dirichlet(np.ones(c) * 0.3, 30), rng.integers(c, size=30)) if checked else None
     history = [{"epoch": e, "loss": 1 / (e + 1), "selection": 0.5} for e in range(5)]
     names = more.pop("classes", "abcd"[:c])
-    settings = {name: more.pop(name) for name in ("ids", "trusted") if name in more}
+    if "wrong" in more:
+        more["wrong"] = np.broadcast_to(more["wrong"], n)
+    settings = {name: more.pop(name) for name in ("ids", "trusted", "wrong") if name in more}
     data = ReviewData(Candidates.from_mask(mask, names), p, q, **settings)
     return FitOutcome("test.csv", data, history, checked=rows, **more)
 

@@ -129,8 +129,47 @@ def test_summary_is_plain_and_complete():
 # ---- figures ----------------------------------------------------------------------------------
 
 
+def compared():
+    """What `selection_` holds, with one that there was no time to judge."""
+    row = {
+        "kind": "method",
+        "judged_by": "covering rate",
+        "standard_error": 0.02,
+        "rounds": 3,
+        "seconds": 1.0,
+    }
+    row |= {"chosen": False, "as_good": False}
+    return [
+        {**row, "name": "rplg+, mlp", "score": 0.9, "chosen": True, "as_good": True},
+        {**row, "name": EVIL, "score": 0.89, "kind": "baseline", "as_good": True},
+        {**row, "name": "cc, mlp", "score": float("nan"), "standard_error": float("nan"), "rounds": 0},
+    ]
+
+
+def test_what_was_compared_is_a_table_and_a_picture():
+    made = outcome(selection=compared(), choice="rplg+ was chosen. The baseline is as good.", wrong=0.1)
+    html = render(made, fit_facts(made))
+    page = read(html)
+    assert "What was compared" in html
+    assert html.count("The baseline is as good.") == 2
+    assert "script" not in page.tags
+    assert page.tags.count("svg") == 7
+    assert "<strong>chosen</strong>" in html
+    assert "about 4 (10.0%) are expected to be wrong" in " ".join(summary(made, fit_facts(made)))
+    assert "nan" not in html.lower()
+
+
+def test_as_many_rows_are_listed_as_labels_are_expected_to_be_wrong():
+    made = outcome(wrong=np.linspace(0, 0.5, 40))
+    assert made.data.expected_errors == 10
+    assert made.doubtful == list(range(39, 29, -1))
+    html = render(made, fit_facts(made))
+    assert html.count('<td class="candidates">') == 10
+    assert "is wrong with a probability of 50%." in html
+
+
 def test_figures_are_well_formed_and_within_their_frame():
-    made = outcome()
+    made = outcome(selection=compared())
     for svg in draw(made, fit_facts(made)).values():
         root = ElementTree.fromstring(svg)
         _, _, width, height = map(float, root.attrib["viewBox"].split())

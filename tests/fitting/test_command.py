@@ -10,6 +10,7 @@ from PIL import Image
 import oneof
 from oneof.app.cli import main
 from oneof.app.review import ReviewData
+from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations
 from oneof.tables.candidate_files import save_annotations
@@ -18,7 +19,8 @@ from tests.test_inputs import problem
 N = 240
 X, Y, MASK = problem(N)
 NAMES = np.array(["ant", "bee", "<script>cow"])
-QUICK = ["--epochs", "4", "--device", "cpu"]
+AUTO = ["--epochs", "4", "--device", "cpu"]
+QUICK = [*AUTO, "--method", "proden"]
 
 
 @pytest.fixture
@@ -63,16 +65,19 @@ def labels(folder):
 def test_a_mixed_table_with_clean_labels(fit, tmp_path):
     write_table(tmp_path / "t.csv")
     write_clean(tmp_path / "gold.csv", 120)
-    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *QUICK)
+    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *AUTO)
     assert code == 0, err
     assert "2 numeric and 1 categorical columns, 1 with missing values: 6 features: a, b, kind" in out
     assert 'left out: column "note" has a different text in every row' in out
     assert "120 trusted labels were given: 96 were learned from, 24 kept aside." in out
-    assert "Method: proden with the clean rows in its loss (weight 1): in our records" in out
     assert "estimate: 216 training rows" in out
+    assert "for the whole comparison" in out
+    assert "accuracy on clean rows, out of fold" in out
+    assert "linear model, clean rows alone" in out
     assert "accuracy on rows that nothing was learned from: " in out
     assert "24 rows)" in out
     model = oneof.load(tmp_path / "model")
+    assert model.selection_note_ in out
     assert model.encoder_.column_names == ["a", "b", "kind"]
     assert model.transduction_.shape == (N, 3)
     assert model.calibration_scores_
@@ -82,10 +87,20 @@ def test_a_mixed_table_with_clean_labels(fit, tmp_path):
     review = ReviewData.load(tmp_path / "model")
     assert review.ids == tuple(f"r{i}" for i in range(N))
     assert review.trusted.sum() == 120
+    assert (review.wrong[review.trusted] == 0).all()
+    assert f"labels expected to be wrong: {review.expected_errors} of 240" in out
+    listed = ReviewList(review).rows("doubtful")
+    assert len(listed) == review.expected_errors
+    assert [review.wrong[row] for row in listed] == sorted(review.wrong, reverse=True)[: len(listed)]
+    sure = [float(row["confidence"]) for row in rows]
+    np.testing.assert_allclose(sure, 1 - review.wrong, atol=1e-4)
     assert list(review.features) == ["note", "a", "b", "kind"]
     page = (tmp_path / "model" / "report.html").read_text()
     assert "<script" not in page
     assert "24 kept aside" in page
+    assert "What was compared" in page
+    assert "labels expected to be wrong" in page
+    assert not (tmp_path / "model" / "run").exists()
     assert "Wilson" in page
 
 
@@ -93,16 +108,18 @@ def test_without_clean_labels_the_accuracy_stays_unknown(fit, tmp_path):
     write_table(tmp_path / "t.csv")
     code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", *QUICK)
     assert code == 0, err
-    assert "the best label-free choice for mlp in our records" in out
     assert "accuracy" not in out
-    assert "The accuracy is not known." in (tmp_path / "model" / "report.html").read_text()
+    page = (tmp_path / "model" / "report.html").read_text()
+    assert "The accuracy is not known." in page
+    assert "Method: proden, as asked for." in page
+    assert "What was compared" not in page
 
 
 def test_a_method_that_ignores_clean_rows_is_checked_on_all_of_them(fit, tmp_path):
     write_table(tmp_path / "t.csv")
     write_clean(tmp_path / "gold.csv", 30)
-    arguments = ["t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *QUICK]
-    code, out, err = fit(*arguments, "--method", "cc")
+    arguments = ["t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *AUTO]
+    code, out, err = fit(*arguments, "--method", "cc", "--clean-weight", "0")
     assert code == 0, err
     assert "the method does not learn from them, so all are checked" in out
     assert "30 rows)" in out
@@ -159,9 +176,34 @@ def test_images_with_a_candidate_file(fit, tmp_path):
     assert ReviewData.load(tmp_path / "model").images[0].endswith("0.png")
 
 
+def test_a_choice_keeps_to_a_budget(fit, tmp_path):
+    """So short a budget leaves one epoch, and no time to compare much."""
+    write_table(tmp_path / "t.csv")
+    arguments = ["t.csv", "--candidates", "labels", "--id", "name", "--device", "cpu", "--no-report"]
+    code, out, err = fit(*arguments, "--budget", "0.01s")
+    assert code == 0, err
+    model = oneof.load(tmp_path / "model")
+    assert model.selection_note_ in out
+    methods = [row for row in model.selection_ if row["kind"] == "method"]
+    assert sum(row["rounds"] for row in methods) <= 1
+    assert len(model.history_) == 1
+
+
+def test_trusted_labels_of_rows_without_candidates_are_left_out(fit, tmp_path):
+    lines = [f"r{i},{X[i, 0]},{X[i, 1]},{'' if i % 9 == 0 else '|'.join(NAMES[MASK[i]])}" for i in range(N)]
+    (tmp_path / "t.csv").write_text("\n".join(["name,a,b,labels", *lines]))
+    write_clean(tmp_path / "gold.csv", 40)
+    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *QUICK)
+    assert code == 0, err
+    assert "5 trusted labels of gold.csv are of rows without candidates, and not used" in out
+    assert "35 trusted labels were given" in out
+    assert "valid feature names" not in err
+
+
 def test_a_budget_is_kept_or_said_to_be_too_small(fit, tmp_path):
     write_table(tmp_path / "t.csv")
     arguments = ["t.csv", "--candidates", "labels", "--id", "name", "--device", "cpu", "--no-report"]
+    arguments += ["--method", "proden"]
     code, out, err = fit(*arguments, "--budget", "20s", "--epochs", "3")
     assert code == 0, err
     assert "budget 20 s: all 3 epochs fit" in out
@@ -195,7 +237,7 @@ def write_birds(path, rows=40):
 
 def test_a_column_of_class_names_is_no_feature(tmp_path, capsys):
     write_birds(tmp_path / "birds.csv")
-    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", "--epochs", "2"]
+    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", *QUICK]
     with pytest.raises(SystemExit) as end:
         main([*command, "--out", str(tmp_path / "model"), "--no-report"])
     assert end.value.code == 0
@@ -208,7 +250,7 @@ def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path, capsys):
     write_birds(tmp_path / "birds.csv")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "labels.csv").write_text("mine")
-    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", "--epochs", "2"]
+    command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", *QUICK]
     with pytest.raises(SystemExit) as end:
         main([*command, "--out", str(tmp_path / "project")])
     assert end.value.code == 1
@@ -234,7 +276,7 @@ def test_rows_without_candidates_are_predicted(fit, tmp_path):
         writer.writerow(["name", "a", "b", "labels"])
         for i in range(N):
             writer.writerow([f"r{i}", X[i, 0], X[i, 1], "" if i % 4 == 0 else "|".join(NAMES[MASK[i]])])
-    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", *QUICK, "--method", "proden")
+    code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", *QUICK)
     assert code == 0, err
     assert "60 of 240 rows have no candidates" in out
     assert "cells separated by ;" in out
@@ -252,7 +294,7 @@ def test_rows_without_candidates_are_predicted(fit, tmp_path):
 def test_an_old_label_among_the_features_stops_the_fit(fit, tmp_path):
     lines = [f"{X[i, 0]},{'xyz'[Y[i]]},{'|'.join(NAMES[MASK[i]])}" for i in range(N)]
     (tmp_path / "t.csv").write_text("\n".join(["a,code,labels", *lines]))
-    arguments = ["t.csv", "--candidates", "labels", *QUICK, "--method", "proden", "--no-report"]
+    arguments = ["t.csv", "--candidates", "labels", *QUICK, "--no-report"]
     code, _, err = fit(*arguments)
     assert code == 1
     assert 'column "code" tells the label' in err
@@ -265,7 +307,7 @@ def test_an_old_label_among_the_features_stops_the_fit(fit, tmp_path):
 def test_plain_labels_stop_the_fit_until_they_are_meant(fit, tmp_path):
     lines = [f"{X[i, 0]},{X[i, 1]},{NAMES[Y[i]]}" for i in range(N)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,labels", *lines]))
-    arguments = ["t.csv", "--candidates", "labels", *QUICK, "--method", "proden", "--no-report"]
+    arguments = ["t.csv", "--candidates", "labels", *QUICK, "--no-report"]
     code, _, err = fit(*arguments)
     assert code == 1
     assert "every one of the 240 rows has a single candidate" in err

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from oneof.app.fit.plan import Estimate, as_size, as_time, choose_method, measure, parse_budget, plan_budget
+from oneof.app.fit.plan import Estimate, as_size, as_time, measure, parse_budget, plan_budget
 from oneof.candidates import Candidates
 from oneof.classifier.estimator import PartialLabelClassifier
 from tests.test_inputs import problem
@@ -60,9 +60,10 @@ def test_measuring_changes_nothing_and_counts_parameters(tmp_path):
     text = found.describe(30)
     assert "600 training rows, 183 parameters" in text
     assert "for 30 epochs" in text
+    assert "for the whole comparison" in found.describe(30, compared=True)
 
 
-@pytest.mark.parametrize("method", ["rplg", "cc"])
+@pytest.mark.parametrize("method", ["rplg", "cc", "auto"])
 def test_few_rows_can_be_measured(method):
     x, _, mask = problem(12)
     assert measure(PartialLabelClassifier(method, device="cpu"), x, Candidates.from_mask(mask)).epoch > 0
@@ -87,20 +88,3 @@ def test_numbers_for_people():
         "1.9 h",
     ]
     assert [as_size(s) for s in (0.2, 42.4, 1234)] == ["1 MB", "42 MB", "1.2 GB"]
-
-
-def test_the_choice_of_a_method_is_said_with_its_reason():
-    mask = problem()[2]
-    candidates = Candidates.from_mask(mask)
-    asked = choose_method("rplg", None, 5, candidates)
-    assert (asked.method, asked.clean_weight) == ("rplg", 0.0)
-    assert choose_method("rplg", 0.5, 5, candidates).clean_weight == 0.5
-    clean = choose_method("auto", None, 5, candidates)
-    assert clean.clean_weight == 1.0
-    assert "with the clean rows in its loss" in clean.reason
-    assert "results/" in clean.reason
-    alone = choose_method("auto", None, 0, candidates)
-    assert alone.clean_weight == 0.0
-    assert f"{int((mask.sum(1) == 1).sum())} rows with one candidate" in alone.reason
-    assert "say nothing about resnet18" in choose_method("auto", None, 0, candidates, "resnet18").reason
-    assert choose_method("auto", None, 1, candidates) == alone  # one clean row cannot be a batch

@@ -118,7 +118,6 @@ def label_errors(
     labels: np.ndarray | None = None,
     truth_may_be_outside: bool = False,
     trusted: np.ndarray | None = None,
-    clean: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> LabelErrors:
     """How many labels of the training rows are wrong, and which ones first.
 
@@ -134,9 +133,6 @@ def label_errors(
         Whether a label can be wrong because the right one is no candidate.
     trusted : bool array (n,), optional
         Rows whose label is known.
-    clean : (rows, columns), optional
-        Rows of `probabilities` with the columns of their true labels: how sure the model may be of its choice
-        among candidates is learned from them, where they are enough.
 
     Examples
     --------
@@ -147,15 +143,6 @@ def label_errors(
     """
     p = np.asarray(probabilities, dtype=np.float64)
     inside = p if truth_may_be_outside else restricted(p, mask)
-    if clean is not None:
-        rows, columns = clean
-        several = mask[rows].sum(axis=1) > 1 if not truth_may_be_outside else np.ones(len(rows), dtype=bool)
-        if not truth_may_be_outside:
-            several &= mask[rows, columns]
-        rows, columns = rows[several], columns[several]
-        if len(rows) >= ENOUGH:
-            t = temperature(inside[rows], np.eye(p.shape[1], dtype=bool)[columns])
-            inside = tempered(inside, t) if truth_may_be_outside else restricted(tempered(inside, t), mask)
     if labels is None:
         labels = np.where(mask, inside, -1.0).argmax(axis=1)
     wrong = 1 - inside[np.arange(len(p)), labels]

@@ -74,7 +74,8 @@ def used(best: Contender) -> dict[str, Any]:
 
 
 def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:
-    """Make the model as sure as it was right out of fold. The rows' probabilities, their doubtful labels."""
+    """Make the model as sure as it was right out of fold. The rows' probabilities, and what these say about
+    the labels that the model gave them (`transduction_`)."""
     mask, p, clean = data.candidates.mask, best.probabilities, data.clean
     judged = ~np.isnan(p[:, 0])
     if not judged.all():
@@ -86,12 +87,15 @@ def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarr
     fitted.set_temperature(t)
     p = tempered(p, t)
     trusted = np.zeros(len(p), dtype=bool)
-    known_rows = None
-    if data.clean_rows is not None and clean is not None:
+    if data.clean_rows is not None:
         trusted[data.clean_rows] = True
-        known_rows = (data.clean_rows, clean.columns)
-    outside = data.candidates.truth_may_be_outside
-    return p, label_errors(p, mask, truth_may_be_outside=outside, trusted=trusted, clean=known_rows)
+    return p, label_errors(
+        p,
+        mask,
+        labels=fitted.transduction_.argmax(axis=1),
+        truth_may_be_outside=data.candidates.truth_may_be_outside,
+        trusted=trusted,
+    )
 
 
 @dataclass
@@ -105,37 +109,54 @@ class Comparison:
 
     def __post_init__(self) -> None:
         model, data = self.model, self.data
-        (n, c), long = data.candidates.mask.shape, model.recipe(len(data.x)).epochs
-        if model.budget is not None:
-            long = max(1, min(long, int(model.budget / LONG_FITS / self.seconds_per_epoch())))
-        self.contenders = [
-            Contender(name, kind, settings, np.full((n, c), np.nan), np.full((data.n_clean, c), np.nan))
-            for name, kind, settings in portfolio(model, data, long)
-        ]
+        n, c = data.candidates.shape
         shared = model.get_params(deep=False)
         for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device"):
             shared.pop(name)
         weights = None if data.weights is None else data.weights.tolist()
         key = repr((shared, self.seed, weights, [fold.tolist() for fold in data.folds]))
         self.files = FoldFiles.of(model.run, data.x, data.candidates, data.clean, key)
+        self.contenders = [
+            Contender(name, kind, settings, np.full((n, c), np.nan), np.full((data.n_clean, c), np.nan))
+            for name, kind, settings in portfolio(model, data, self.longest())
+        ]
+
+    def longest(self) -> int:
+        """Epochs of the long trainings; a run that goes on keeps those it began with."""
+        epochs = self.model.recipe(len(self.data.x)).epochs
+        if self.model.budget is None:
+            return epochs
+        stored = self.files.read("longest", {}, 0)
+        if stored is None:
+            fits = int(self.model.budget / LONG_FITS / self.seconds_per_epoch())
+            stored = [np.array(max(1, min(epochs, fits)))]
+            self.files.write("longest", {}, 0, stored)
+        return int(stored[0])
 
     def seconds_per_epoch(self) -> float:
-        """Of the net that all lengths go by, measured on two epochs."""
-        settings = {"method": METHODS[0], "epochs": 2}
-        trial = Contender("trial", "method", settings, np.zeros(0), np.zeros(0))
-        began = time.perf_counter()
-        self.fitted(trial, np.arange(len(self.data.x)), np.arange(self.data.n_clean))
-        return (time.perf_counter() - began) / 2
+        """Of the net that all lengths go by: what three epochs take more than one, which has the setup too."""
+        took = []
+        for epochs in (1, 3):
+            settings = {"method": METHODS[0], "epochs": epochs}
+            trial = Contender("trial", "method", settings, np.zeros(0), np.zeros(0))
+            began = time.perf_counter()
+            self.fitted(trial, np.arange(len(self.data.x)), np.arange(self.data.n_clean))
+            took.append(time.perf_counter() - began)
+        return max((took[1] - took[0]) / 2, took[1] / 6)
 
     # ---- rounds -------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Judge the contenders fold by fold; only the best third of the methods sees the next fold."""
         rounds, there = len(self.data.folds), list(self.contenders)
-        total = rounds * len(there)  # at most; a few are left out before they begin
+        baselines = sum(c.is_baseline for c in there)
+        later = baselines + survivors(len(there) - baselines)
+        total = len(there) + (rounds - 1) * later  # at most; a few are left out before they begin
         progress = self.model.progress("auto", total)
         progress.start("choosing", total, 0)
         done = 0
+        # what an earlier run had decided stays decided: its last fit may have begun
+        over = self.files.read("over", {}, 0) is not None
 
         def order(some: Sequence[Contender]) -> list[Contender]:
             return ordered(some, self.data)
@@ -144,7 +165,10 @@ class Comparison:
             for number in range(rounds):
                 judged: list[Contender] = []
                 for contender in there:
-                    if self.out_of_time(contender) or not (number or promising(contender, judged, order)):
+                    missing = self.files.read(contender.name, contender.settings, number) is None
+                    if (missing and (over or self.out_of_time(contender))) or not (
+                        number or promising(contender, judged, order)
+                    ):
                         continue
                     self.judge(contender, number)
                     judged.append(contender)
@@ -155,6 +179,7 @@ class Comparison:
                 methods = [c for c in order(judged) if not c.is_baseline]
                 kept = methods[: survivors(len(methods))]
                 there = [c for c in judged if c.is_baseline or c in kept]
+        self.files.write("over", {}, 0, [np.array(done)])
 
     def judge(self, contender: Contender, number: int) -> None:
         """What a contender that has not seen a fold says about it."""

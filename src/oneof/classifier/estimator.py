@@ -103,7 +103,8 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
     out_of_fold_ : array (n, c)
         After `method="auto"`: probabilities of the training rows by models that had not seen the row.
     label_errors_ : LabelErrors
-        After `method="auto"`: how many labels of the training rows are probably wrong, and which.
+        After `method="auto"`: how many labels of the training rows (those of `transduction_`) are probably
+        wrong, and which.
     temperature_ : float
         What the logits were divided by, so that `predict_proba` is as sure as it is right: found by
         `calibrate`, by at least 20 clean rows that nothing was learned from, or out of fold by

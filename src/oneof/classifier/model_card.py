@@ -16,16 +16,7 @@ if TYPE_CHECKING:
 
 MARK = "<!-- model card written by oneof -->"
 SHOWN = 20
-SETTINGS = (
-    "optimiser",
-    "lr",
-    "weight_decay",
-    "schedule",
-    "epochs",
-    "batch_size",
-    "patience",
-    "clean_weight_",
-)
+SETTINGS = ("optimiser", "lr", "weight_decay", "schedule", "epochs", "batch_size", "patience")
 
 
 def model_card(model: PartialLabelClassifier) -> str:
@@ -88,7 +79,8 @@ def _settings(model: PartialLabelClassifier) -> list[str]:
         f"method: {model.method_.info.name}; {_written(model.method_.params()) or 'no settings'}",
         f"network: {net}{copies}",
         f"scaling of the features: {'none' if model.scaling_ is None else model.scaling_.kind}",
-        f"training: {_written({name: getattr(model, name) for name in SETTINGS})}",
+        f"training: {_written({name: getattr(model, name) for name in SETTINGS})}, clean_weight "
+        f"{model.clean_weight_:g}",
         f"{len(model.history_)} epochs were run, the weights are those after epoch {model.best_epoch_ + 1}",
         f"random_state: {model.random_state!r}",
     ]
@@ -150,7 +142,7 @@ def _limits(model: PartialLabelClassifier) -> list[str]:
 
 
 def _written(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name.rstrip('_')} {value}".strip() for name, value in values.items())
+    return ", ".join(f"{name} {value}".strip() for name, value in values.items())
 
 
 def _listed(names: list[Any]) -> str:

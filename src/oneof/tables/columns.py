@@ -21,6 +21,8 @@ from oneof.tables.errors import DataError
 MOSTLY_NUMBERS = 0.9
 DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([ T].*)?")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 ID_NAME = re.compile(r"(?i)(.*[_\- ])?(id|uuid|guid|index|key)")
 
 
@@ -56,7 +58,8 @@ def first_present(values: Sequence[Any]) -> Any:
 def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
     """(n,) float64, NaN where a cell is missing; None where the column does not hold numbers.
 
-    Booleans, also as text (true, false), are 0 and 1.
+    Booleans, also as text (true, false), are 0 and 1. A decimal comma is read as one where some cell
+    cannot mean thousands.
     """
     if isinstance(values, np.ndarray):
         return values.astype(np.float64) if values.dtype.kind in "biuf" and values.ndim == 1 else None
@@ -69,7 +72,9 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
         different = set(values)
     except TypeError:  # lists cannot be in a set
         return None
-    for read in (_number, _truth_value):
+    commas = [v for v in different if isinstance(v, str) and "," in v]
+    european = any(not THOUSANDS.fullmatch(v.strip()) for v in commas)
+    for read in (_number, _truth_value, *([_decimal_comma] if european else [])):
         known = {}
         for value in different:
             known[value] = read(value)
@@ -102,6 +107,12 @@ def _number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _decimal_comma(value: Any) -> float | None:
+    if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
+        return float(value.replace(",", "."))
+    return _number(value)
 
 
 def _truth_value(value: Any) -> float | None:

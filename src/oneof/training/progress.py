@@ -115,7 +115,9 @@ SHOWN = {
 
 
 def facts(row: dict[str, Any]) -> str:
-    """The numbers of an epoch worth a glance."""
+    """The numbers of an epoch worth a glance; of a comparison, who was judged and how."""
+    if "contender" in row:
+        return f"{row['contender']}: {row['score']:.1%}"
     parts = [f"loss {row['loss']:.3f}"]
     parts += [f"{text} {row[name]:.1%}" for name, text in SHOWN.items() if row.get(name) is not None]
     return "  ".join(parts)

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from oneof.app.fit.clean import Division
-    from oneof.app.fit.plan import Choice
+    from oneof.app.fit.outcome import Fitted
     from oneof.app.fit.training_data import TrainingData
-    from oneof.app.fit_page.facts import Checked
     from oneof.classifier.estimator import PartialLabelClassifier
 
 SHOWN_NAMES = 8
@@ -50,7 +49,7 @@ class Fit:
     of `oneof review`, or a table of further rows with a column "label". May be given several times; the
     later one counts."""
     clean_weight: float | None = None
-    """Weight of cross-entropy on the clean rows in the loss; default: 1 with --method auto, else 0."""
+    """Weight of cross-entropy on the clean rows in the loss; default: 1, on images 0.5."""
     check_share: float = 0.2
     """Part of the clean rows that nothing is learned from, for an honest accuracy in the report; none are
     kept aside where they would be fewer than 20."""
@@ -65,17 +64,20 @@ class Fit:
     accept: tuple[Answer, ...] = ()
     """Answers to questions about data that look like a mistake; each question says which one fits."""
     method: str = "auto"
-    """How to learn; `oneof methods` lists them. auto: the best in our records for this kind of data."""
+    """How to learn; `oneof methods` lists them. auto: a few methods, nets and lengths and plain baselines are
+    compared on your rows, and the best is taken."""
     set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
     """Hyper-parameters of the method; `oneof methods NAME` lists them."""
     net: str = "auto"
-    """The network: mlp or linear for tables; lenet, resnet18 and others for images. auto: mlp or resnet18."""
+    """The network: mlp or linear for tables; lenet, resnet18 and others for images. auto: mlp (with --method
+    auto both for tables) or resnet18."""
     scaling: Literal["standard", "global", "minmax", "none"] = "standard"
     """How features are scaled."""
-    epochs: int = 100
-    """Passes over the rows."""
+    epochs: int | None = None
+    """Passes over the rows; default: about 3,000 steps in 4 to 100 epochs."""
     budget: Annotated[str | None, arg(metavar="TIME")] = None
-    """Time for everything, such as 30s, 10m or 2h: chooses the number of epochs, at most --epochs."""
+    """Time for everything, such as 30s, 10m or 2h: trainings are shortened, and comparisons left out, to keep
+    it."""
     lr: float = 1e-2
     """Learning rate."""
     weight_decay: float = 0.0
@@ -101,24 +103,22 @@ class Fit:
 
         from oneof.app.fit.clean import clean_inputs, divide, read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
-        from oneof.app.fit.plan import choose_method, parse_budget
+        from oneof.app.fit.plan import parse_budget
 
         budget = None if self.budget is None else parse_budget(self.budget)
         data = self._read()
         print(f"{data.source}: {data.candidates.describe()}")
         clean = read_all_clean(self.clean, data, self.id)
         net = self.net if self.net != "auto" else "mlp" if data.pixels is None else "resnet18"
-        n_clean = 0 if clean is None else len(clean)
-        choice = choose_method(self.method, self.clean_weight, n_clean, data.candidates, net)
-        model = self._model(choice, net)
-        division = divide(data, clean, self._learns(model, len(data)), self.check_share, self.seed)
+        model = self._model(net)
+        learns = clean is not None and self._learns(model, data, len(clean))
+        division = divide(data, clean, learns, self.check_share, self.seed)
         taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
         x, encoder = data.inputs(division.encoder_rows, self.features, taken)
         names = np.array(data.candidates.classes, dtype=object)
         further = None if clean is None else clean_inputs(clean, encoder)
         for line in self._about(data, encoder, clean, division):
             print(line)
-        print(choice.reason, flush=True)
 
         rows, argument = division.rows, division.clean_argument(names, further)
         sets = data.candidates.take(rows)
@@ -134,15 +134,15 @@ class Fit:
             raise KeyboardInterrupt(
                 f"{stop}\n  The same command goes on there." if str(stop) else ""
             ) from None
-        if len(model.history_) < epochs:
+        if model.max_seconds is not None and len(model.history_) < epochs:
             print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
         fitted = Fitted(data, division, model, encoder, x, check_model(model, division, x, further, names))
         fitted.write(self.out)
         if self.report:
-            fitted.write_report(self.out, choice.reason, time.perf_counter() - began)
+            fitted.write_report(self.out, time.perf_counter() - began)
         if self.resume:
             shutil.rmtree(self.out / "run", ignore_errors=True)  # the model is saved: nothing to continue
-        self._say_how_it_went(model, fitted.checked)
+        self._say_how_it_went(fitted)
         return 0
 
     # ---- before training ----------------------------------------------------------------------
@@ -181,30 +181,37 @@ class Fit:
         data = from_table(self.table, self.candidates, self.id, form, self.accept)
         return data.with_pixels() if self.net in IMAGE_NETS else data
 
-    def _model(self, choice: Choice, net: str) -> PartialLabelClassifier:
+    def _model(self, net: str) -> PartialLabelClassifier:
         from oneof.classifier.estimator import PartialLabelClassifier
 
         return PartialLabelClassifier(
-            choice.method,
+            self.method,
             method_params=self._method_params(),
             net=net,
             scaling=self.scaling,
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            clean_weight=choice.clean_weight,
+            clean_weight=self.clean_weight,
             random_state=self.seed,
             device=self.device,
             run=self.out / "run" if self.resume else None,
             verbose=True,
         )
 
-    def _learns(self, model: PartialLabelClassifier, n_rows: int) -> bool:
+    def _learns(self, model: PartialLabelClassifier, data: TrainingData, n_clean: int) -> bool:
         """Whether clean rows have a part in training."""
+        from dataclasses import replace
+
         from oneof.classifier.clean import learns_from_clean
+        from oneof.classifier.settings import clean_weight
         from oneof.methods import make_method
 
-        return learns_from_clean(make_method(model.method, model.method_params), model.recipe(), n_rows)
+        if self.method == "auto":
+            return True
+        weight = clean_weight(self.clean_weight, n_clean, images=data.pixels is not None)
+        recipe = replace(model.recipe(), clean_weight=weight)
+        return learns_from_clean(make_method(model.method, model.method_params), recipe, len(data))
 
     def _about(self, data: TrainingData, encoder: Any, clean: Any, division: Division) -> list[str]:
         lines = [*data.notes, *([] if clean is None else clean.notes)]
@@ -232,20 +239,23 @@ class Fit:
         """Say what training will take, and fit it into the budget. Returns the number of epochs."""
         import time
 
-        from oneof.app.fit.plan import epochs_of_run, measure, plan_budget
+        from oneof.app.fit.plan import epochs_of_run, measure, plan_budget, time_left
 
-        run = self.out / "run"
-        if self.resume and run.exists():
+        run, compared, epochs = self.out / "run", self.method == "auto", model.recipe(len(x)).epochs
+        there = self.resume and run.exists()
+        if there:
             print(f"continues the training in {run}", flush=True)
+        if compared and budget is not None:  # the choice finds out itself how long its trainings take
+            model.set_params(budget=time_left(budget, time.perf_counter() - began))
+        elif there and budget is not None:
+            model.set_params(epochs=epochs_of_run(run) or epochs, max_seconds=budget)
+        elif not there:
+            estimate = measure(model, x, sets, clean)
+            print(estimate.describe(epochs, compared), flush=True)
             if budget is not None:
-                model.set_params(epochs=epochs_of_run(run) or self.epochs, max_seconds=budget)
-            return model.recipe(len(x)).epochs
-        estimate = measure(model, x, sets, clean)
-        print(estimate.describe(self.epochs), flush=True)
-        if budget is not None:
-            plan = plan_budget(estimate, budget, self.epochs, time.perf_counter() - began)
-            model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
-            print(plan.note, flush=True)
+                plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began)
+                model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
+                print(plan.note, flush=True)
         return model.recipe(len(x)).epochs
 
     def _method_params(self) -> dict[str, Any]:
@@ -268,17 +278,23 @@ class Fit:
 
     # ---- after training -----------------------------------------------------------------------
 
-    def _say_how_it_went(self, model: PartialLabelClassifier, checked: Checked | None) -> None:
+    def _say_how_it_went(self, fitted: Fitted) -> None:
         from oneof.app.fit_page.facts import Share
 
-        print(
-            f"{model.method_.info.name}: {len(model.history_)} epochs, loss {model.history_[-1]['loss']:.3f}"
-        )
+        model, checked = fitted.model, fitted.checked
+        if self.method == "auto":
+            self._say_what_was_chosen(model)
+        else:
+            loss = model.history_[-1]["loss"]
+            print(f"{model.method_.info.name}: {len(model.history_)} epochs, loss {loss:.3f}")
         if checked is not None:
             right = checked.probabilities.argmax(axis=1) == checked.columns
             print(f"accuracy on rows that nothing was learned from: {Share.of(right)}")
         elif model.n_clean_:
             print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
+        if fitted.wrong is not None:
+            n, expected = len(fitted.data), fitted.review.expected_errors
+            print(f"labels expected to be wrong: {expected:,} of {n:,}, first in the review list")
         lines = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"
@@ -286,3 +302,27 @@ class Fit:
             print(f"{name + ':':8} {path}")
         what = "TABLE" if self.images is None else "FOLDER"
         print(f"next:    oneof review {self.out}, oneof predict {self.out} {what}")
+
+    def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
+        """Those that every fold has judged, and the baselines."""
+        from oneof.app.commands.show import show_table
+
+        rows = model.selection_
+        most = rows[0]["rounds"]
+        shown = [row for row in rows if most and row["rounds"] == most]
+        if len(shown) > 1:
+            show_table(
+                f"{rows[0]['judged_by']}, out of fold",
+                ["contender", "score", "± standard error", "as good"],
+                [
+                    [
+                        row["name"],
+                        f"{row['score']:.1%}",
+                        f"{row['standard_error']:.1%}",
+                        "chosen" if row["chosen"] else "yes" if row["as_good"] else "",
+                    ]
+                    for row in shown
+                ],
+                right=["score", "± standard error"],
+            )
+        print(model.selection_note_)

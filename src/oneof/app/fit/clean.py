@@ -99,8 +99,11 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
         further = _columns_of(clean.labels(label), data, f'column "{label}" of {file}')
         clean.columns.pop(label)
         return CleanLabels(further, clean, [f"{file}: further rows with features of their own"])
-    labels = _from_table(clean, key, label, data)
-    return _among_candidates(_columns_of(labels, data, f"{file}, row"), data, value)
+    labels, unused = _from_table(clean, key, label, data)
+    made = _among_candidates(_columns_of(labels, data, f"{file}, row"), data, value)
+    if unused:
+        made.notes.append(f"{unused} trusted labels of {value} are of rows without candidates, and not used")
+    return made
 
 
 def clean_inputs(clean: CleanLabels, encoder: TableEncoder | None) -> np.ndarray | None:
@@ -192,8 +195,8 @@ def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
     return key, label
 
 
-def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -> np.ndarray:
-    """One label per training row, None where the table has none."""
+def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -> tuple[np.ndarray, int]:
+    """One label per training row, None where the table has none; how many are of rows without candidates."""
     values = clean.labels(label)
     if key is None:  # nothing but labels: one per row
         if len(values) != len(data):
@@ -204,7 +207,7 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
         for i, value in enumerate(values):
             if isinstance(value, int | np.integer) and value < 0:
                 values[i] = None  # -1 as in `Candidates.truth`
-        return values
+        return values, 0
     given, by_number = clean.column(key), key.lower() == "row"
     if not by_number and data.ids is None:
         raise DataError(
@@ -214,7 +217,8 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
     there = list(map(str, range(len(data)))) if by_number else list(data.ids or ())
     place = {name: i for i, name in enumerate(there)}
     names = [cell_text(name) for name in given]
-    absent = [value for value, name in zip(given, names) if name not in place]
+    rest = set() if by_number else set(data.rest_ids)
+    absent = [value for value, name in zip(given, names) if name not in place and name not in rest]
     if absent:
         raise DataError(
             f"{clean.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
@@ -223,13 +227,15 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
         )
     labels = np.full(len(data), None, dtype=object)
     for name, value in zip(names, values):
+        if name in rest:
+            continue
         row = place[str(name)]
         if labels[row] is not None and value is not None and labels[row] != value:
             raise DataError(
                 f"{clean.path} has two labels for {data.name_of(row)!r}: {labels[row]!r} and {value!r}."
             )
         labels[row] = labels[row] if value is None else value
-    return labels
+    return labels, sum(name in rest for name in names)
 
 
 # ---- who learns from what ---------------------------------------------------------------------

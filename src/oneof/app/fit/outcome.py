@@ -62,6 +62,16 @@ class Fitted:
         return made
 
     @cached_property
+    def wrong(self) -> np.ndarray | None:
+        """(n,): how probably the label of a row is wrong, by models that had not seen it; 0 where trusted."""
+        found = getattr(self.model, "label_errors_", None)
+        if found is None:
+            return None
+        made = np.zeros(len(self.data))
+        made[self.division.rows] = found.wrong
+        return made
+
+    @cached_property
     def review(self) -> ReviewData:
         """What `oneof review` shows."""
         data = self.data
@@ -75,6 +85,7 @@ class Fitted:
             images=None if data.image_files is None else [str(path) for path in data.image_files],
             image_folder=None if data.image_folder is None else str(data.image_folder),
             trusted=self.division.trusted(len(data)),
+            wrong=self.wrong,
             id_column=data.id_column,
             fingerprint=data.fingerprint,
         )
@@ -82,41 +93,47 @@ class Fitted:
     def write(self, folder: Path) -> None:
         """The model, `labels.csv` and the review data."""
         review, model = self.review, self.model
+        further = self.data.rest_inputs(self.encoder)
+        said = None if further is None else model.predict_proba(further)
         model.with_transduction(self.transduction)
         if self.encoder is not None:
             # last: a model that knows names warns about the arrays it was given so far
             model.with_encoder(self.encoder)
         model.save(folder)
         review.save(folder)
-        self._write_labels(folder / "labels.csv")
+        self._write_labels(folder / "labels.csv", said)
 
-    def _write_labels(self, path: Path) -> None:
-        """For every row the label the model believes in and how sure it is; rows without candidates last."""
+    def _write_labels(self, path: Path, said: np.ndarray | None) -> None:
+        """For every row the label the model believes in and how sure it is; rows without candidates last.
+
+        `said` are the probabilities of those.
+        """
         data, believed = self.data, self.transduction
+        sure = believed.max(axis=1) if self.wrong is None else 1 - self.wrong
         sets = [SEPARATOR.join(map(str, names)) for names in data.candidates.sets()]
-        further = data.rest_inputs(self.encoder)
-        if further is not None:
-            believed = np.vstack([believed, self.model.predict_proba(further)])
-            sets += [""] * len(further)
+        if said is not None:
+            believed, sure = np.vstack([believed, said]), np.append(sure, said.max(axis=1))
+            sets += [""] * len(said)
         columns: dict[str, Any] = {"row": range(len(sets))}
         if data.ids is not None:
             columns["id"] = [*data.ids, *data.rest_ids]
         columns["label"] = [data.candidates.classes[k] for k in believed.argmax(axis=1)]
-        columns["confidence"] = [f"{p:.4f}" for p in believed.max(axis=1)]
+        columns["confidence"] = [f"{p:.4f}" for p in sure]
         columns["candidates"] = sets
         with writing(path) as writer:
             writer.write(columns)
 
-    def write_report(self, folder: Path, choice: str, seconds: float) -> FitFacts:
+    def write_report(self, folder: Path, seconds: float) -> FitFacts:
         """`report.html` in the folder."""
-        data = self.data
+        data, model = self.data, self.model
         outcome = FitOutcome(
             data.source,
             self.review,
-            self.model.history_,
+            model.history_,
             checked=self.checked,
             clean=self.division.sentence(),
-            choice=choice,
+            choice=getattr(model, "selection_note_", f"Method: {model.method_.info.name}, as asked for."),
+            selection=getattr(model, "selection_", []),
             notes=data.notes,
             settings=self._settings(seconds),
         )
@@ -131,7 +148,7 @@ class Fitted:
             "rows": f"{len(data):,}, {len(division.rows):,} of them in training",
             "candidates": data.candidates.describe(),
             "features": "images" if encoder is None else encoder.describe(),
-            "clean rows": f"{division.sentence()} Weight in the loss: {model.clean_weight:g}.",
+            "clean rows": f"{division.sentence()} Weight in the loss: {model.clean_weight_:g}.",
             **model_settings(model),
             "time": as_time(seconds),
             "curve": "Clean rows predicted right, by epoch. "

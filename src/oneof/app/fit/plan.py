@@ -1,8 +1,4 @@
-"""Before a training: which method to take, what it will take in time and memory, what a budget allows.
-
-The records decide about the method, not the fashion: `results/fit_defaults` has every method as `oneof fit`
-runs it, with the library's defaults and nothing tuned; `results/table2` has them tuned.
-"""
+"""Before a training: what it will take in time and memory, what a budget allows."""
 
 from __future__ import annotations
 
@@ -20,14 +16,11 @@ from sklearn.base import clone
 from torch import nn
 
 from oneof.candidates import Candidates
+from oneof.classifier.choice import LONG_FITS
+from oneof.classifier.contenders import METHODS
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import is_pair, known
 
-WITH_CLEAN = "proden"
-CLEAN_WEIGHT = 1.0
-WITHOUT_CLEAN = {"mlp": "idgp", "linear": "proden"}
-NOT_MEASURED = "proden"
-"""For nets, such as those for images, that the records say nothing about: simple, and good everywhere."""
 FEW_EPOCHS = 5
 RESERVE = 0.9
 """Part of a budget that training may plan with: measured steps are no promise."""
@@ -35,39 +28,6 @@ AFTERWARDS = 5.0
 """Seconds kept for evaluation and the report."""
 MEASURED_BATCHES = 8
 LONG_STEP = 2.0
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A method, the weight of the clean rows in its loss, and one sentence that says why."""
-
-    method: str
-    clean_weight: float
-    reason: str
-
-
-def choose_method(
-    wanted: str, clean_weight: float | None, n_clean: int, candidates: Candidates, net: str = "mlp"
-) -> Choice:
-    """The method a user wants, or for `auto` the one that did best in our records for this kind of data."""
-    if wanted != "auto":
-        return Choice(wanted, clean_weight or 0.0, f"Method: {wanted}, as asked for.")
-    if n_clean > 1:  # one row alone cannot be normalised by a net
-        weight = CLEAN_WEIGHT if clean_weight is None else clean_weight
-        return Choice(
-            WITH_CLEAN,
-            weight,
-            f"Method: {WITH_CLEAN} with the clean rows in its loss (weight {weight:g}): in our records "
-            "methods that train on clean rows beat those that only let them steer, RPLG among them "
-            "(results/table2, results/fit_defaults).",
-        )
-    method = WITHOUT_CLEAN.get(net, NOT_MEASURED)
-    alone = int(candidates.singletons.sum())
-    rows = f"{alone} rows with one candidate are learned as labels" if alone else "no row has a known label"
-    why = f"the best label-free choice for {net} in our records (results/fit_defaults)"
-    if net not in WITHOUT_CLEAN:
-        why = f"a method that is good everywhere, as our records say nothing about {net}"
-    return Choice(method, clean_weight or 0.0, f"Method: {method}, {why}; {rows}.")
 
 
 # ---- how long it will take --------------------------------------------------------------------
@@ -88,13 +48,15 @@ class Estimate:
     def seconds(self, epochs: int) -> float:
         return self.setup + epochs * self.epoch
 
-    def describe(self, epochs: int) -> str:
+    def describe(self, epochs: int, compared: bool = False) -> str:
+        """One line; `compared`: so many trainings are to come that the choice takes `LONG_FITS` long ones."""
         size = f"{self.parameters / 1e6:.2f} million" if self.parameters >= 1e5 else f"{self.parameters:,}"
-        plural = "s" if epochs > 1 else ""
+        time = f"{about(self.seconds(epochs))} for {epochs} epoch{'s' if epochs > 1 else ''}"
+        if compared:
+            time += f", {about(LONG_FITS * self.seconds(epochs))} for the whole comparison"
         return (
             f"estimate: {self.rows:,} training rows, {size} parameters, about {as_size(self.megabytes)} "
-            f"of memory for data and training, {about(self.seconds(epochs))} for {epochs} "
-            f"epoch{plural}"
+            f"of memory for data and training, {time}"
         )
 
 
@@ -146,6 +108,8 @@ def _timed(
         part = max(2, round(len(clean[0]) * len(picked) / len(x)))  # one alone cannot be normalised
         clean = (clean[0][:part], clean[1][:part])
     small = clone(model).set_params(epochs=epochs, batch_size=batch, run=None, verbose=False)
+    if small.method == "auto":
+        small.set_params(method=METHODS[0])
     began = time.perf_counter()
     small.fit(x[picked], candidates.take(picked), clean=clean)
     return time.perf_counter() - began, small
@@ -175,9 +139,14 @@ class BudgetPlan:
     note: str
 
 
+def time_left(budget: float, spent: float) -> float:
+    """Seconds of a budget that training may take."""
+    return max(0.0, budget - spent - min(AFTERWARDS, 0.2 * budget))
+
+
 def plan_budget(estimate: Estimate, budget: float, epochs: int, spent: float) -> BudgetPlan:
     """The largest number of epochs, up to `epochs`, that fits what is left of a budget in seconds."""
-    left = max(0.0, budget - spent - min(AFTERWARDS, 0.2 * budget))
+    left = time_left(budget, spent)
     fits = int((RESERVE * left - estimate.setup) / max(estimate.epoch, 1e-9))
     chosen = max(1, min(epochs, fits))
     took = about(estimate.seconds(chosen))

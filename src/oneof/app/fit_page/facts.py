@@ -104,6 +104,8 @@ class FitOutcome:
     """One sentence: which trusted labels there were and what became of them."""
     choice: str = ""
     """One sentence: which method, and why."""
+    selection: list[dict[str, Any]] = field(default_factory=list)
+    """What was compared, the chosen one first: `PartialLabelClassifier.selection_`."""
     notes: list[str] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     thumbnails: dict[int, str] = field(default_factory=dict)

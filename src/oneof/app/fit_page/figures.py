@@ -117,6 +117,25 @@ def reliability_diagram(bins: Sequence[Bin]) -> str:
     return frame.svg("Reliability diagram: accuracy against confidence")
 
 
+def comparison(selection: Sequence[dict[str, Any]]) -> str:
+    """The score of every contender, by its number in the table; dashed: the best baseline."""
+    judged = [(i, row, 1.96 * row["standard_error"]) for i, row in enumerate(selection, 1) if row["rounds"]]
+    low = math.floor(20 * max(0.0, min(row["score"] - error for _, row, error in judged))) / 20
+    high = math.ceil(20 * min(1.0, max(row["score"] + error for _, row, error in judged))) / 20
+    span, last, by = max(high - low, 0.05), len(selection) + 0.5, selection[0]["judged_by"]
+    ticks = [(low + span * k / 4, f"{low + span * k / 4:.1%}") for k in range(5)]
+    places = [(i, str(i)) for i, _, _ in judged]
+    frame = Frame((0.5, last), (low, low + span), places, ticks, "number in the table", by)
+    plain = [row["score"] for _, row, _ in judged if row["kind"] == "baseline"]
+    if plain:
+        frame.line([(0.5, max(plain)), (last, max(plain))], "guide")
+    for i, row, error in judged:
+        score = row["score"]
+        frame.line([(i, max(low, score - error)), (i, min(low + span, score + error))], "whisker")
+        frame.dot(i, score, 5 if row["chosen"] else 3.5, f"{row['name']}: {score:.1%}")
+    return frame.svg(f"{by} of {len(judged)} contenders, out of fold")
+
+
 def curve(values: Sequence[float | None], y_label: str, percent: bool = False) -> str:
     """A number per epoch."""
     points = [(float(i + 1), float(v)) for i, v in enumerate(values) if v is not None]

@@ -64,10 +64,12 @@ def write_model_report(
         rows = Checked(model.predict_proba(checked[0]), columns)
     nobody = np.zeros(len(candidates), dtype=bool)
     ids = None if ids is None else tuple(ids)
-    review = ReviewData(candidates, model.predict_proba(X), transduction, ids, trusted=nobody)
+    errors = getattr(model, "label_errors_", None)
+    wrong = None if errors is None else errors.wrong
+    review = ReviewData(candidates, model.predict_proba(X), transduction, ids, trusted=nobody, wrong=wrong)
     settings = model_settings(model)
     settings["clean rows"] = (
-        f"{model.n_clean_} ({model.clean_source_}), weight in the loss {model.clean_weight:g}"
+        f"{model.n_clean_} ({model.clean_source_}), weight in the loss {model.clean_weight_:g}"
     )
     settings["curve"] = (
         "Clean rows, or rows held out of training, predicted right (or inside their set), by epoch."
@@ -78,7 +80,8 @@ def write_model_report(
         model.history_,
         checked=rows,
         clean=f"{len(rows.columns)} rows with a known label were given to check by." if rows else "",
-        choice=f"Method: {model.method_.info.name}.",
+        choice=getattr(model, "selection_note_", f"Method: {model.method_.info.name}."),
+        selection=getattr(model, "selection_", []),
         settings=settings,
     )
     return write_fit_report(path, outcome)
@@ -91,13 +94,20 @@ def model_settings(model: PartialLabelClassifier) -> dict[str, str]:
     parameters = sum(p.numel() for net in model.net_ for p in net.parameters())
     recipe = model.recipe(model.trained_on_["rows"])
     batch = recipe.rows_per_step(model.trained_on_["rows"])
+    chosen = getattr(model, "selection_", None)
+    training = (
+        f"{model.optimiser}, learning rate {model.lr:g}, weight decay {model.weight_decay:g}, "
+        f"{model.schedule}, {len(model.history_)} of {recipe.epochs} epochs, batches of {batch}"
+    )
+    method = model.method_.info.name + (f" ({params})" if params else "")
+    if chosen and chosen[0]["kind"] == "baseline":
+        method, training = f"{chosen[0]['name']} (a baseline)", "logistic regression"
     return {
-        "method": model.method_.info.name + (f" ({params})" if params else ""),
+        "method": method,
         "network": f"{model.net if isinstance(model.net, str) else type(model.net).__name__}, "
         f"{parameters:,} parameters",
         "scaling": str(model.scaling),
-        "optimiser": f"{model.optimiser}, learning rate {model.lr:g}, weight decay {model.weight_decay:g}, "
-        f"{model.schedule}, {len(model.history_)} of {recipe.epochs} epochs, batches of {batch}",
+        "optimiser": training,
         "seed": str(model.random_state),
         "device": str(choose_device(model.device)),
         "versions": f"oneof {oneof.__version__}, torch {torch.__version__}, numpy {np.__version__}, "

@@ -40,7 +40,7 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
 
 def draw(outcome: FitOutcome, facts: FitFacts) -> dict[str, str | None]:
     """The figures by name; None where there is nothing to draw."""
-    made: dict[str, str | None] = dict.fromkeys(("belief", "reliability", "loss", "selection"))
+    made: dict[str, str | None] = dict.fromkeys(("belief", "comparison", "reliability", "loss", "selection"))
     made |= {
         "confidence": figures.confidence_histogram(facts.confidence, "probability of the predicted class"),
         "sizes": figures.size_bars(facts.sizes_before, facts.sizes_after, KEPT),
@@ -49,8 +49,10 @@ def draw(outcome: FitOutcome, facts: FitFacts) -> dict[str, str | None]:
         made["belief"] = figures.confidence_histogram(facts.belief, "mass of the label believed in")
     if facts.bins:
         made["reliability"] = figures.reliability_diagram(facts.bins)
+    if sum(row["rounds"] > 0 for row in outcome.selection) > 1:
+        made["comparison"] = figures.comparison(outcome.selection)
     history = outcome.history
-    if history:
+    if len(history) > 1:
         made["loss"] = figures.curve([row.get("loss") for row in history], "loss")
     if any(row.get("selection") is not None for row in history):
         made["selection"] = figures.curve([row.get("selection") for row in history], "clean rows right", True)
@@ -78,6 +80,13 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
             "are no rows with a trusted label that it did not learn from. "
             + (outcome.clean or "No trusted labels were given.")
         )
+    expected = outcome.data.expected_errors
+    if expected is not None:
+        made.append(
+            f"Of the {facts.learned:,} labels it chose among candidates about {expected:,} "
+            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong, by models that had not seen "
+            "the row; the most doubtful ones are listed below."
+        )
     if facts.resolved.n:
         made.append(
             f"Of the {facts.resolved.n:,} rows with more than one candidate it has made up its mind about "
@@ -93,7 +102,7 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
         made.append(
             f"The classes that stand together most often are “{pair.a}” and “{pair.b}” ({pair.rows:,} rows)."
         )
-    if outcome.doubtful:
+    if outcome.doubtful and expected is None:
         doubtful = len(outcome.doubtful)
         made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
     return made

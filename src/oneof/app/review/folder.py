@@ -64,6 +64,8 @@ class ReviewData:
         Rows whose label is known already; default: those with a known truth.
     id_column : str, optional
         The column of the user's table that the ids come from.
+    wrong : float array (n,), optional
+        How probably the label of a row is wrong, by a model that had not seen it.
     fingerprint : str, optional
         Digest of the rows; where there are no ids it ties decisions to them. Default: that of the sets.
     """
@@ -79,6 +81,7 @@ class ReviewData:
     trusted: np.ndarray | None = None
     id_column: str | None = None
     fingerprint: str | None = None
+    wrong: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.probabilities = self._matrix("probabilities", self.probabilities)
@@ -103,7 +106,7 @@ class ReviewData:
         columns: dict[str, Any] = {
             f"features[{name!r}]": values for name, values in (self.features or {}).items()
         }
-        columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted}
+        columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted, "wrong": self.wrong}
         for what, values in columns.items():
             if values is not None and len(values) != len(self):
                 raise ReviewError(f"{what} has {len(values)} entries, but there are {len(self)} rows.")
@@ -120,6 +123,11 @@ class ReviewData:
 
     def __len__(self) -> int:
         return len(self.candidates)
+
+    @property
+    def expected_errors(self) -> int | None:
+        """How many labels are expected to be wrong, where that is known."""
+        return None if self.wrong is None else round(float(self.wrong.sum()))
 
     def name_of(self, row: int) -> Any:
         """What the user calls a row."""
@@ -164,6 +172,8 @@ class ReviewData:
             arrays["transduction"] = self.transduction
         if self.candidates.truth is not None:
             arrays["truth"] = self.candidates.truth
+        if self.wrong is not None:
+            arrays["wrong"] = np.asarray(self.wrong, dtype=np.float32)
         if self.answers is not None:
             for part in ("row", "worker", "label"):
                 arrays[f"answers.{part}"] = getattr(self.answers, part)
@@ -228,6 +238,7 @@ class ReviewData:
             arrays["trusted"],
             names.get("id_column"),
             names.get("fingerprint"),
+            arrays.get("wrong"),
         )
 
     def _matrix(self, name: str, given: Any) -> np.ndarray:

@@ -15,6 +15,9 @@ They are joined like independent alarms, so that one strong sign is enough and s
 
 The weights are judgement, not fitted: a label outside the set cannot be repaired by any amount of training,
 while split annotators are what candidate sets are made of. Rows with a trusted label come last.
+
+After a choice (`method="auto"`) there is something better: the probability that a label is wrong, by models
+that had not seen the row. It is the score then, and as many rows are doubtful as labels are expected wrong.
 """
 
 from __future__ import annotations
@@ -92,6 +95,8 @@ class Signs:
 
     @cached_property
     def score(self) -> np.ndarray:
+        if self.data.wrong is not None:
+            return np.asarray(self.data.wrong, dtype=np.float64)
         calm = np.ones(len(self.p))
         for name, weight in WEIGHTS.items():
             calm *= 1 - weight * getattr(self, name)
@@ -105,6 +110,9 @@ class Signs:
     @cached_property
     def doubtful(self) -> np.ndarray:
         """Boolean (n,): rows with at least one reason, and no trusted label."""
+        if self.data.expected_errors is not None:
+            first = np.isin(np.arange(len(self.p)), self.order[: self.data.expected_errors])
+            return first & ~np.asarray(self.data.trusted)
         any_sign = (self.close >= CLOSE) | (self.outside >= OUTSIDE) | (self.split >= SPLIT)
         return (any_sign | (self.disagreement > 0)) & ~np.asarray(self.data.trusted)
 
@@ -119,6 +127,9 @@ class Signs:
         if self.data.trusted[row]:
             return ("It has a trusted label already.",)
         found = []
+        if self.data.wrong is not None:
+            label = self._name(self.pseudo_label[row])
+            found.append(f"{label} is wrong with a probability of {self.data.wrong[row]:.0%}.")
         if self.outside[row] >= OUTSIDE:
             best = int(np.where(self.data.candidates.mask[row], -1, self.p[row]).argmax())
             found.append(
