@@ -20,6 +20,44 @@ from oneof.candidates.annotations import Answers
 from oneof.candidates.compact import row_blocks
 from oneof.candidates.sets import CandidateError
 
+SMOOTHING = 0.01
+"""Count added to every entry of a confusion matrix."""
+EVERYBODY = 4.0
+"""So many answers of the whole crowd for each truth are added to an annotator's own by `log_likelihood`:
+somebody with few answers is like the others."""
+
+
+class SaidTable:
+    """Answers as a sparse matrix `votes` (n, pairs), with a column for every (worker, label) that occurs.
+
+    Everything about confusion matrices is then a product with it. Where nobody knows who answered, all
+    answers are one person's.
+    """
+
+    def __init__(self, answers: Answers, n_rows: int, n_classes: int) -> None:
+        who = answers.worker.astype(np.int64) if answers.named else np.zeros(len(answers), dtype=np.int64)
+        pairs, column = np.unique(who * n_classes + answers.label, return_inverse=True)
+        self.worker, self.label, self.n_classes = pairs // n_classes, pairs % n_classes, n_classes
+        _, _, group = answers.groups()
+        weight = 1.0 / np.bincount(group)[group]
+        self.votes = csr_matrix((weight, (answers.row, column)), shape=(n_rows, len(pairs)))
+        self.answered = np.bincount(answers.row, minlength=n_rows) > 0
+
+    def log_said(self, sums: np.ndarray, added: float | np.ndarray, of_each: float) -> np.ndarray:
+        """(pairs, c): log p(worker says label | truth), of `votes.T @ beliefs` and counts that are added.
+
+        `of_each` is what `added` sums up to over all labels.
+        """
+        totals = _by_number(self.worker, sums) + of_each
+        return np.log(sums + added) - np.log(totals)[self.worker]
+
+    def log_likelihood(self, beliefs: np.ndarray) -> np.ndarray:
+        """(n, c): log p(answers about a row | truth), with the confusions that beliefs (n, c) give."""
+        sums = self.votes.T @ beliefs
+        crowd = _by_number(self.label, sums, self.n_classes) + SMOOTHING  # said, truth
+        everybody = EVERYBODY * (crowd / crowd.sum(axis=0))[self.label]
+        return self.votes @ self.log_said(sums, everybody, EVERYBODY)
+
 
 @dataclass(frozen=True)
 class TrueLabels:
@@ -57,7 +95,7 @@ def estimate_true_labels(
     n_rows: int,
     n_classes: int,
     *,
-    smoothing: float = 0.01,
+    smoothing: float = SMOOTHING,
     tolerance: float = 1e-5,
     max_iterations: int = 100,
 ) -> TrueLabels:
@@ -73,22 +111,12 @@ def estimate_true_labels(
         )
     if not len(answers):
         raise CandidateError("Dawid-Skene needs at least one answer; there is none.")
-    # one column per (worker, label) that occurs: everything below is two sparse products
-    pairs, column = np.unique(
-        answers.worker.astype(np.int64) * n_classes + answers.label, return_inverse=True
-    )
-    worker, label = pairs // n_classes, pairs % n_classes
-    _, _, group = answers.groups()
-    weight = 1.0 / np.bincount(group)[group]
-    votes = csr_matrix((weight, (answers.row, column)), shape=(n_rows, len(pairs)))
-    of_worker = csr_matrix(
-        (np.ones(len(pairs)), (worker, np.arange(len(pairs)))), shape=(len(answers.workers), len(pairs))
-    )
-    answered = np.bincount(answers.row, minlength=n_rows) > 0
-    named = csr_matrix((np.ones(len(pairs)), (np.arange(len(pairs)), label)), shape=(len(pairs), n_classes))
+    table = SaidTable(answers, n_rows, n_classes)
+    worker, label, n_pairs = table.worker, table.label, len(table.label)
+    named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), label)), shape=(n_pairs, n_classes))
     # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
-    blocks = [(votes[rows], answered[rows]) for rows in row_blocks(n_rows, n_classes)]
-    sums = _Sums(len(pairs), n_classes)
+    blocks = [(table.votes[rows], table.answered[rows]) for rows in row_blocks(n_rows, n_classes)]
+    sums = _Sums(n_pairs, n_classes)
     for said, counted in blocks:
         sums.add(said, _shares((said @ named).toarray()), counted)
     history: list[float] = []
@@ -96,10 +124,9 @@ def estimate_true_labels(
     for _ in range(max_iterations):
         # M step: class frequencies and confusion matrices from the current beliefs
         prior = _shares(sums.classes + smoothing)
-        totals = of_worker @ sums.pairs + smoothing * n_classes
-        log_said = np.log(sums.pairs + smoothing) - np.log(totals)[worker]
+        log_said = table.log_said(sums.pairs, smoothing, smoothing * n_classes)
         # E step: beliefs from them, in log space
-        sums, likelihood = _Sums(len(pairs), n_classes), 0.0
+        sums, likelihood = _Sums(n_pairs, n_classes), 0.0
         for said, counted in blocks:
             log_belief, total = _believed(said, log_said, prior)
             sums.add(said, np.exp(log_belief), counted)
@@ -109,8 +136,8 @@ def estimate_true_labels(
             converged = True
             break
     right = np.zeros((len(answers.workers), n_classes))
-    right[worker, label] = np.exp(log_said[np.arange(len(pairs)), label])
-    return TrueLabels(prior, right @ prior, history, converged, votes, log_said)
+    right[worker, label] = np.exp(log_said[np.arange(n_pairs), label])
+    return TrueLabels(prior, right @ prior, history, converged, table.votes, log_said)
 
 
 class _Sums:
@@ -129,6 +156,12 @@ def _believed(said: csr_matrix, log_said: np.ndarray, prior: np.ndarray) -> tupl
     joint = said @ log_said + np.log(prior)
     total = logsumexp(joint, axis=1, keepdims=True)
     return joint - total, total
+
+
+def _by_number(number: np.ndarray, values: np.ndarray, length: int | None = None) -> np.ndarray:
+    """The sums of the rows of `values` with number 0, 1, ..."""
+    shape = (length or int(number.max()) + 1, len(number))
+    return csr_matrix((np.ones(len(number)), (number, np.arange(len(number)))), shape=shape) @ values
 
 
 def _shares(values: np.ndarray) -> np.ndarray:

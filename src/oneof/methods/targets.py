@@ -38,9 +38,9 @@ def restrict(probabilities: Tensor, mask: Tensor) -> Tensor:
     return torch.where(lost, uniform(mask, like=probabilities), kept / mass.masked_fill(lost, 1))
 
 
-EXPONENT = 0.5
+EXPONENT = 0.25
 """Of evidence: answers about a hard row err together, and count less than if each came by itself. Fixed on
-generated crowds (`benchmarks/crowd.py --exponents`)."""
+generated crowds (`benchmarks/generated_crowds.py`)."""
 
 
 def weighed(target: Tensor, mask: Tensor, log_evidence: Tensor | None) -> Tensor:

@@ -48,9 +48,11 @@ def identity(training: OngoingTraining) -> dict[str, Any]:
 
 def contents(training: OngoingTraining) -> dict[str, str | None]:
     """A digest of everything with numbers, by the name an error calls it; None where there is nothing."""
-    clean, test = training.clean, training.test
+    clean, test, answers = training.clean, training.test, training.given.candidates.answers
     by_clean = training.given.selection is None
-    return {
+    said = () if answers is None else (answers.row, answers.worker, answers.label)
+    asked = {"answers": digest_tensors(*(torch.from_numpy(part.copy()) for part in said))} if said else {}
+    return asked | {
         "features": training.rows.content(),
         "true labels": digest_tensors(training.truth),
         "clean rows": digest_tensors(clean.x, clean.mask),

@@ -191,15 +191,20 @@ class CandidatesImport:
     .mat file."""
     out: Annotated[Path, arg(metavar="FILE")] = Path("candidates.npz")
     """Where to write, .npz or .parquet (needs polars)."""
+    annotator_table: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Where to write what can be said about each annotator (.csv): answers, agreement, estimated accuracy with
+    an interval, confusions."""
     json: bool = False
     """Print the facts as JSON."""
     import_: Annotated[ImportOptions, arg(name="import")] = field(default_factory=ImportOptions)
 
     def run(self) -> int:
+        from oneof.candidates.annotators import annotator_table
         from oneof.candidates.describe import describe
         from oneof.tables.candidate_files import save_annotations
         from oneof.tables.errors import DataError
         from oneof.tables.importers.files import import_file
+        from oneof.tables.writers import writing
 
         if self.out.suffix not in (".npz", ".parquet"):  # noticed before an hour of reading
             raise DataError(f"--out {self.out}: the name must end in .npz or .parquet.")
@@ -208,6 +213,10 @@ class CandidatesImport:
         with _told_in_the_facts():
             made = import_file(self.file, "records" if self.format == "jsonl" else self.format, self.import_)
         save_annotations(made, self.out)
+        if self.annotator_table is not None:
+            lines = [line.columns() for line in annotator_table(made)]
+            with writing(self.annotator_table) as writer:
+                writer.write({name: [line[name] for line in lines] for name in lines[0]})
         if self.json:
             c = made.candidates
             facts = {"provenance": dict(c.provenance), "truth_may_be_outside": c.truth_may_be_outside}
