@@ -15,10 +15,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from oneof.classifier.chosen import ChoicePart
 from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows, without_clean_rows
-from oneof.classifier.inputs import as_candidates, as_numpy, class_array, holds_sets
+from oneof.classifier.inputs import as_candidates, class_array
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
-from oneof.classifier.scoring import covering_rate
 from oneof.classifier.settings import checked_recipe, clean_weight
 from oneof.classifier.weights import Weighted, row_weights
 from oneof.methods import Method, make_method
@@ -318,12 +317,6 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
             return shown
         config = {"method": name, "net": str(self.net), "epochs": epochs, "lr": self.lr}
         return Several(shown, *self.callbacks, config=config)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
-        if holds_sets(y):
-            return covering_rate(self, X, y, sample_weight)
-        return super().score(X, as_numpy(y), sample_weight)
 
     def set_params(self, **params: Any) -> PartialLabelClassifier:
         """As everywhere in scikit-learn; `method_params__alpha` sets one hyper-parameter of the method."""

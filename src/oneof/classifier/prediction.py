@@ -10,6 +10,7 @@ import difflib
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from oneof.candidates import Candidates
@@ -20,6 +21,7 @@ from oneof.classifier.scoring import (
     SCORES,
     RiskCoverage,
     calibration_scores,
+    covering_rate,
     restricted,
     risk_coverage,
     score_limit,
@@ -84,6 +86,12 @@ class Predictions(NetworkPart):
     @transduction_.setter
     def transduction_(self, value: Any) -> None:
         self._transduction = value
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
+        if holds_sets(y):
+            return covering_rate(self, X, y, sample_weight)
+        return ClassifierMixin.score(self, X, as_numpy(y), sample_weight)
 
     def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
         """(n, c): class probabilities.

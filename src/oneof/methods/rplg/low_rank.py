@@ -102,7 +102,8 @@ class CandidateOpinions:
     def weigh(self, g: nn.Module, z: Tensor) -> Tensor:
         if self.others is not None:
             return g(z)
-        *hidden, last = g if isinstance(g, nn.Sequential) else (g,)  # of the last layer the candidates' rows
+        *hidden, last = g if isinstance(g, nn.Sequential) else (g,)
+        assert isinstance(last, nn.Linear)  # of this layer only the candidates' rows are needed
         for layer in hidden:
             z = layer(z)
         inside = torch.bmm(last.weight[self.labels], z.unsqueeze(2)).squeeze(2) + last.bias[self.labels]
