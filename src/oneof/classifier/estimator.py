@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,10 +250,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         if clean is None:
             roles = without_clean_rows(X, candidates, recipe)
         else:
-
-            def read(x: Any) -> np.ndarray:
-                return self._inputs(x, reset=False)
-
+            read = partial(self._inputs, reset=False)
             roles = with_clean_rows(X, clean, self.classes_, read, self.selection_share, recipe.seed)
         n_clean = 0 if roles.clean is None else len(roles.clean)
         self.clean_weight_ = clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
