@@ -93,7 +93,8 @@ class TrainingData:
                 for name in labels
             )
             others = {name: values for name, values in self.table.columns.items() if name not in without}
-            ask(about_features(others, self.candidates.mask), self.accept, self.source)
+            if any(getattr(values, "ndim", 1) == 1 for values in others.values()):  # no vectors
+                ask(about_features(others, self.candidates.mask), self.accept, self.source)
         encoder = TableEncoder.fit(self.table.take(rows), features, without)
         return encoder.transform(self.table), encoder
 
