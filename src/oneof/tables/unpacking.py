@@ -48,7 +48,11 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
         if kind == "npy":
             with path.open("rb") as file:
                 _check_header(file, path.stat().st_size)
-            return {"x": np.ascontiguousarray(np.load(path, allow_pickle=False, mmap_mode="r"))}
+            found = np.load(path, allow_pickle=False, mmap_mode="r")
+            # rows of vectors stay in their file: nobody need copy them
+            return {
+                "x": found if found.ndim > 1 and found.flags.c_contiguous else np.ascontiguousarray(found)
+            }
         with zipfile.ZipFile(path) as packed:
             members = {info.filename.removesuffix(".npy"): info for info in packed.infolist()}
             wanted = {name: info for name, info in members.items() if only is None or name in only}
