@@ -312,3 +312,25 @@ def test_plain_labels_stop_the_fit_until_they_are_meant(fit, tmp_path):
     assert code == 1
     assert "every one of the 240 rows has a single candidate" in err
     assert fit(*arguments, "--accept", "singletons")[0] == 0
+
+
+def test_an_array_in_a_file_stays_there(fit, tmp_path, monkeypatch):
+    """The rows of an npy file are never copied: `fit` gets the memory-mapped array itself."""
+    from oneof import PartialLabelClassifier
+    from oneof.tables.encoding import TableEncoder
+
+    np.save("x.npy", X.astype(np.float32))
+    save_annotations(Annotations(Candidates.from_mask(MASK, NAMES)), tmp_path / "sets.parquet")
+    given, fitted = [], PartialLabelClassifier.fit
+
+    def recorded(self, x, *arguments, **more):
+        given.append(x)
+        return fitted(self, x, *arguments, **more)
+
+    monkeypatch.setattr(PartialLabelClassifier, "fit", recorded)
+    monkeypatch.setattr(TableEncoder, "transform", None)
+    code, out, _ = fit("x.npy", "--candidates", "sets.parquet", "--method", "proden", *QUICK)
+    assert code == 0, out
+    assert isinstance(given[-1], np.memmap)
+    assert len(labels(tmp_path / "model")) == N
+    assert oneof.load(tmp_path / "model").score(X.astype(np.float32), NAMES[Y]) > 0.8

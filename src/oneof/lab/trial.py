@@ -148,7 +148,7 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
     else:
         raise LabError(f"unknown split rule {rule!r}; there are 80/10/10 and 90/10, official test.")
     rows = split.validation
-    sets = data.candidates.mask[rows]
+    sets = data.candidates.rows(rows)
     clean = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
     parts = Parts(
         x[split.train], data.candidates.take(split.train), clean, clean, (x[rows], sets), test, views

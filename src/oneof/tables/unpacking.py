@@ -49,8 +49,10 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
         if kind == "npy":
             with path.open("rb") as file:
                 _check_header(file, path.stat().st_size)
-            array = np.load(path, allow_pickle=False, mmap_mode="r")
-            return {"x": _checked_text(np.ascontiguousarray(array))}
+            found = np.load(path, allow_pickle=False, mmap_mode="r")
+            if found.ndim < 2 or not found.flags.c_contiguous:  # rows of vectors stay in their file
+                found = np.ascontiguousarray(found)
+            return {"x": _checked_text(found)}
         with zipfile.ZipFile(path) as packed:
             members = {info.filename.removesuffix(".npy"): info for info in packed.infolist()}
             wanted = {name: info for name, info in members.items() if only is None or name in only}

@@ -122,14 +122,15 @@ class Fit:
 
         rows, argument = division.rows, division.clean_argument(names, further)
         sets = data.candidates.take(rows)
+        inputs = x if len(rows) == len(x) else x[rows]  # an array in a file stays there
         self._claim_folder()
-        epochs = self._plan(model, x[rows], sets, argument, budget, began)
+        epochs = self._plan(model, inputs, sets, argument, budget, began)
         if self.track is not None:
             from oneof.training.tracking import TensorBoardTracker
 
             model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
         try:
-            model.fit(x[rows], sets, clean=argument)
+            model.fit(inputs, sets, clean=argument)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(
                 f"{stop}\n  The same command goes on there." if str(stop) else ""

@@ -132,7 +132,7 @@ def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray
 def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> CleanLabels:
     """Labels of training rows, with a note about those that their candidates do not hold."""
     rows = np.flatnonzero(columns >= 0)
-    outside = rows[~data.candidates.mask[rows, columns[rows]]]
+    outside = rows[~data.candidates.has(rows, columns[rows])]
     notes = []
     if len(outside):
         i = int(outside[0])

@@ -55,7 +55,7 @@ class Fitted:
     @cached_property
     def transduction(self) -> np.ndarray:
         """(n, c): what the model made of the rows it got, and the trusted label of those kept aside."""
-        made = np.zeros(self.data.candidates.mask.shape, dtype=np.float32)
+        made = np.zeros(self.data.candidates.shape, dtype=np.float32)
         made[self.division.rows] = self.model.transduction_
         for row, column in self.division.left_out().items():
             made[row, column] = 1.0

@@ -20,6 +20,7 @@ from oneof.classifier.choice import LONG_FITS
 from oneof.classifier.contenders import METHODS
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import is_pair, known
+from oneof.methods.rows import places_per_row
 
 FEW_EPOCHS = 5
 RESERVE = 0.9
@@ -90,7 +91,7 @@ def measure(
             part = max((three - one) / 2, three / 8)
             setup, epoch = max(0.0, one - part), part * n / rows
     parameters = sum(p.numel() for net in fitted.net_ for p in net.parameters())
-    return Estimate(n, parameters, memory(fitted, x, batch, parameters), setup, epoch)
+    return Estimate(n, parameters, memory(fitted, x, candidates, batch, parameters), setup, epoch)
 
 
 def _timed(
@@ -115,14 +116,18 @@ def _timed(
     return time.perf_counter() - began, small
 
 
-def memory(fitted: PartialLabelClassifier, x: np.ndarray, batch: int, parameters: int) -> float:
+def memory(
+    fitted: PartialLabelClassifier, x: np.ndarray, candidates: Candidates, batch: int, parameters: int
+) -> float:
     """Megabytes for rows, sets, weights and what the method keeps; libraries not counted."""
     n, c, method = len(x), len(fitted.classes_), fitted.method_
-    inputs = x.nbytes + 3 * n * math.prod(x.shape[1:]) * (4 if x.ndim == 2 else x.itemsize)
-    masks = 2 * n * c
+    size = math.prod(x.shape[1:]) * (4 if x.ndim == 2 else x.itemsize)
+    inputs = 0 if isinstance(x, np.memmap) else x.nbytes + 3 * n * size
+    kept = places_per_row(candidates.sizes, c) or c  # numbers of a row in a table
+    masks = 2 * n * kept
     head = [part for part in fitted.net_[0].modules() if isinstance(part, nn.Linear)][-1]
     # a weight has a gradient and two moments; a row a record, its transduction and probabilities
-    numbers = 4 * parameters + n * (method.row_numbers(c) + 3 * c)
+    numbers = 4 * parameters + n * (method.row_numbers(kept) + 3 * c)
     numbers += method.extra_numbers(c, head.in_features, batch)
     return (inputs + masks + 4 * numbers) / 1e6
 

@@ -15,6 +15,7 @@ from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import is_missing, native
+from oneof.candidates.compact import row_blocks
 from oneof.candidates.questions import about_features, ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
@@ -25,6 +26,8 @@ from oneof.tables.table import Table
 from oneof.tables.text import TextForm
 
 MOST_SHOWN = 8
+ENOUGH = 1000
+"""Rows to learn an encoder from that has nothing to learn."""
 LONGEST_SHOWN = 300
 
 
@@ -93,9 +96,24 @@ class TrainingData:
                 for name in labels
             )
             others = {name: values for name, values in self.table.columns.items() if name not in without}
-            ask(about_features(others, self.candidates.mask), self.accept, self.source)
-        encoder = TableEncoder.fit(self.table.take(rows), features, without)
-        return encoder.transform(self.table), encoder
+            if any(getattr(values, "ndim", 1) == 1 for values in others.values()):  # no vectors
+                ask(about_features(others, self.candidates.mask), self.accept, self.source)
+        mapped = self._in_a_file()
+        # without gaps nothing depends on the rows that an encoder of vectors is learned from
+        seen = rows if mapped is None else rows[:ENOUGH]
+        encoder = TableEncoder.fit(self.table.take(seen), features, without)
+        return (encoder.transform(self.table) if mapped is None else mapped), encoder
+
+    def _in_a_file(self) -> np.ndarray | None:
+        """The features, where they are one memory-mapped array of float32 without gaps, else None."""
+        assert self.table is not None
+        values = next(iter(self.table.columns.values()))
+        if len(self.table.columns) > 1 or not isinstance(values, np.memmap):
+            return None
+        if values.ndim != 2 or values.dtype != np.float32:
+            return None
+        blocks = row_blocks(*values.shape)
+        return values if all(np.isfinite(values[some[0] : some[-1] + 1]).all() for some in blocks) else None
 
     def rest_inputs(self, encoder: TableEncoder | None) -> np.ndarray | None:
         """What the network sees of the rows without candidates, where there are some."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, triu
 from scipy.stats import binomtest
 
 from oneof.app.review.folder import ReviewData
@@ -182,7 +183,7 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
     assert data.trusted is not None
     n, q = len(candidates), data.transduction
     prediction, label = p.argmax(axis=1), q.argmax(axis=1)
-    inside = candidates.mask[np.arange(n), prediction]
+    inside = candidates.has(np.arange(n), prediction)
     learned = ~data.trusted
     before = candidates.sizes
     after = (q > KEPT).sum(axis=1)
@@ -212,21 +213,16 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
 
 def confused_pairs(candidates: Candidates, q: np.ndarray, rows: np.ndarray) -> list[Pair]:
     """The pairs of classes that most often stand in one set, and how the model decided between them."""
-    mask, q = candidates.mask[rows], q[rows]
-    if not len(mask):
-        return []
-    counts = mask.astype(np.float32).T @ mask.astype(np.float32)
-    a, b = np.triu_indices(candidates.n_classes, 1)
-    order = np.argsort(-counts[a, b], kind="stable")[:MOST_PAIRS]
-    label, belief = q.argmax(axis=1), q.max(axis=1)
+    sets, q = candidates.compact.take(np.flatnonzero(rows)), q[rows]
+    mask = csr_array((np.ones(len(sets.positions), np.int64), sets.positions, sets.starts), shape=sets.shape)
+    counts = triu(mask.T @ mask, 1).tocoo()
+    order = np.lexsort((counts.col, counts.row, -counts.data))[:MOST_PAIRS]
+    label, belief, every = q.argmax(axis=1), q.max(axis=1), np.arange(len(q))
     made = []
-    for i in order:
-        both = mask[:, a[i]] & mask[:, b[i]]
-        total = int(both.sum())
-        if not total:
-            break
-        to_a, to_b = int((label[both] == a[i]).sum()), int((label[both] == b[i]).sum())
-        names = str(candidates.classes[a[i]]), str(candidates.classes[b[i]])
+    for a, b, total in zip(*(values[order].tolist() for values in (counts.row, counts.col, counts.data))):
+        both = sets.holds(every, np.full(len(q), a)) & sets.holds(every, np.full(len(q), b))
+        to_a, to_b = int((label[both] == a).sum()), int((label[both] == b).sum())
+        names = str(candidates.classes[a]), str(candidates.classes[b])
         still = int((belief[both] < DECIDED).sum())
         made.append(Pair(*names, total, to_a, to_b, total - to_a - to_b, still))
     return made
@@ -251,7 +247,7 @@ def _classes(
     candidates: Candidates, checked: Checked | None, label: np.ndarray, mass: np.ndarray, learned: np.ndarray
 ) -> list[ClassFacts]:
     """The classes with the most rows."""
-    columns = candidates.mask[learned].sum(axis=0)
+    columns = np.bincount(candidates.take(learned).positions, minlength=candidates.n_classes)
     believed = np.bincount(label[learned], minlength=candidates.n_classes)
     made = []
     for k in np.argsort(-believed, kind="stable")[:MOST_CLASSES]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.cells import json_value, native
+from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.tables.errors import DataError
 from oneof.tables.files import refuse_links, write_text, write_with
 from oneof.tables.reader import read_json
@@ -164,7 +165,9 @@ class ReviewData:
             ) from None
         arrays: dict[str, Any] = {
             "stamp": names["stamp"],
-            "mask": np.packbits(self.candidates.mask, axis=1),
+            "mask": np.concatenate(
+                [np.packbits(self.candidates.rows(rows), axis=1) for rows in self.candidates.compact.blocks()]
+            ),
             "probabilities": self.probabilities,
             "trusted": self.trusted,
         }
@@ -213,7 +216,9 @@ class ReviewData:
     @classmethod
     def _from_parts(cls, names: dict[str, Any], arrays: dict[str, np.ndarray]) -> ReviewData:
         classes = tuple(names["classes"])
-        mask = np.unpackbits(arrays["mask"], axis=1, count=len(classes)).astype(bool)
+        packed, c = arrays["mask"], len(classes)
+        blocks = (np.unpackbits(packed[r], axis=1, count=c).astype(bool) for r in row_blocks(len(packed), c))
+        mask = CompactSets.of_masks(blocks, c)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoInformationWarning)  # said once, at the fit
             candidates = Candidates(

@@ -31,8 +31,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from oneof.app.review.folder import ReviewData
+from oneof.candidates.compact import row_blocks
 from oneof.tables.columns import numbers
 
 if TYPE_CHECKING:
@@ -73,31 +75,46 @@ class Signs:
 
     def __init__(self, data: ReviewData) -> None:
         self.data = data
-        mask, p = data.candidates.mask, data.probabilities
+        n, self.votes = len(data), _votes(data)
+        self.outside, self.close, self.split, self.disagreement = np.zeros((4, n))
+        self.prediction, self.pseudo_label = np.zeros((2, n), dtype=np.int64)
+        for rows in row_blocks(*data.candidates.shape):
+            self._look_at(rows)
+
+    def _look_at(self, rows: np.ndarray) -> None:
+        data, every = self.data, np.arange(len(rows))
+        p, shares = self.p(rows), self.shares(rows)
+        self.outside[rows] = np.clip(1 - (p * data.candidates.rows(rows)).sum(axis=1), 0, 1)
+        self.close[rows] = np.where(data.candidates.sizes[rows] > 1, 1 - _lead(shares), 0.0)
+        votes = self.votes[rows].toarray()
+        total = votes.sum(axis=1)
+        share = votes / np.where(total > 0, total, 1)[:, None]
+        self.split[rows] = np.where(
+            total > 1.5, 1 - _lead(share), 0.0
+        )  # shared votes add up to 1 only nearly
+        prediction = label = p.argmax(axis=1)
+        if data.transduction is not None:
+            label = np.asarray(data.transduction[rows]).argmax(axis=1)
+        self.prediction[rows], self.pseudo_label[rows] = prediction, label
+        self.disagreement[rows] = p[every, prediction] - p[every, label]
+
+    def p(self, rows: Any) -> np.ndarray:
+        """(rows, c): the model's probabilities, which add up to 1."""
+        p = self.data.probabilities[rows]
         mass = p.sum(axis=1, keepdims=True)
-        self.p = np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / p.shape[1])
-        inside = self.p * mask
-        held = inside.sum(axis=1)
-        self.outside = np.clip(1 - held, 0, 1)
-        self.shares = inside / np.where(held > 0, held, 1)[:, None]
-        self.close = np.where(mask.sum(axis=1) > 1, 1 - _lead(self.shares), 0.0)
-        self.prediction = self.p.argmax(axis=1)
-        self.votes = _votes(data)
-        total = self.votes.sum(axis=1)
-        share = self.votes / np.where(total > 0, total, 1)[:, None]
-        self.split = np.where(total > 1.5, 1 - _lead(share), 0.0)  # shared votes add up to 1 only nearly
-        if data.transduction is None:
-            self.pseudo_label = self.prediction
-        else:
-            self.pseudo_label = np.asarray(data.transduction).argmax(axis=1)
-        every = np.arange(len(p))
-        self.disagreement = self.p[every, self.prediction] - self.p[every, self.pseudo_label]
+        return np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / p.shape[1])
+
+    def shares(self, rows: Any) -> np.ndarray:
+        """(rows, c): p within the candidates."""
+        inside = self.p(rows) * self.data.candidates.rows(rows)
+        held = inside.sum(axis=1, keepdims=True)
+        return inside / np.where(held > 0, held, 1)
 
     @cached_property
     def score(self) -> np.ndarray:
         if self.data.wrong is not None:
             return np.asarray(self.data.wrong, dtype=np.float64)
-        calm = np.ones(len(self.p))
+        calm = np.ones(len(self.data))
         for name, weight in WEIGHTS.items():
             calm *= 1 - weight * getattr(self, name)
         return 1 - calm
@@ -126,30 +143,30 @@ class Signs:
         assert self.data.trusted is not None
         if self.data.trusted[row]:
             return ("It has a trusted label already.",)
-        found = []
+        found, mask = [], self.data.candidates.rows([row])[0]
         if self.data.wrong is not None:
             label = self._name(self.pseudo_label[row])
             found.append(f"{label} is wrong with a probability of {self.data.wrong[row]:.0%}.")
         if self.outside[row] >= OUTSIDE:
-            best = int(np.where(self.data.candidates.mask[row], -1, self.p[row]).argmax())
+            best = int(np.where(mask, -1, self.p([row])[0]).argmax())
             found.append(
                 f"The model puts {self.outside[row]:.0%} outside the candidates, most on {self._name(best)}."
             )
         if self.close[row] >= CLOSE:
             # candidates without any probability come before classes that are none
-            a, b = np.argsort(-self.shares[row] - self.data.candidates.mask[row], kind="stable")[:2].tolist()
+            shares = self.shares([row])[0]
+            a, b = np.argsort(-shares - mask, kind="stable")[:2].tolist()
             found.append(
                 f"Among the candidates {self._name(a)} and {self._name(b)} are close: "
-                f"{self.shares[row, a]:.0%} to {self.shares[row, b]:.0%}."
+                f"{shares[a]:.0%} to {shares[b]:.0%}."
             )
         if self.disagreement[row] > 0:
             label, prediction = self.pseudo_label[row], self.prediction[row]
             found.append(f"Trained as {self._name(label)}, but predicted as {self._name(prediction)}.")
         if self.split[row] >= SPLIT:
-            named = np.argsort(-self.votes[row], kind="stable")[:3]
-            counts = [
-                f"{self.votes[row, k]:.2g} for {self._name(k)}" for k in named if self.votes[row, k] > 0
-            ]
+            votes = self.votes[[row]].toarray()[0]
+            named = np.argsort(-votes, kind="stable")[:3]
+            counts = [f"{votes[k]:.2g} for {self._name(k)}" for k in named if votes[k] > 0]
             found.append(f"Annotators are split: {', '.join(counts)}.")
         return tuple(found)
 
@@ -165,15 +182,13 @@ def _lead(shares: np.ndarray) -> np.ndarray:
     return top[:, 1] - top[:, 0]
 
 
-def _votes(data: ReviewData) -> np.ndarray:
+def _votes(data: ReviewData) -> csr_array:
     """(n, c): votes of the annotators; each has one per row, shared among the labels they name."""
-    votes = np.zeros(data.candidates.shape)
     if data.answers is None or not len(data.answers):
-        return votes
+        return csr_array(data.candidates.shape)
     _, _, pair = data.answers.groups()
-    labels_named = np.bincount(pair)[pair]
-    np.add.at(votes, (data.answers.row, data.answers.label), 1 / labels_named)
-    return votes
+    weights = 1 / np.bincount(pair)[pair]
+    return csr_array((weights, (data.answers.row, data.answers.label)), shape=data.candidates.shape)
 
 
 # ---- what the page shows ----------------------------------------------------------------------
@@ -196,14 +211,16 @@ class ReviewList:
         elif decisions is not None and view in ("decided", "skipped"):
             keep = np.isin(np.arange(len(keep)), list(getattr(decisions, view)))
         if column is not None:
-            keep &= self.data.candidates.mask[:, column] | (self.signs.prediction == column)
+            every = np.arange(len(keep))
+            holds = self.data.candidates.has(every, np.full(len(keep), column))
+            keep &= holds | (self.signs.prediction == column)
         order = self.signs.order
         return order[keep[order]].tolist()
 
     def facts(self, row: int) -> dict[str, Any]:
         """What the page shows of a row. Classes are columns; the page knows their names."""
         data, signs = self.data, self.signs
-        mask, p = data.candidates.mask[row], signs.p[row]
+        mask, p = data.candidates.rows([row])[0], signs.p([row])[0]
         by_belief = np.argsort(-p, kind="stable")
         inside = by_belief[mask[by_belief]].tolist()
         outside = by_belief[~mask[by_belief]][:SHOWN_OUTSIDE].tolist()

@@ -1,0 +1,101 @@
+"""How time and memory of a training grow with classes and rows.
+
+    python -m benchmarks.growth [--figure growth.png]
+
+One layer on 64 features, batch 256, 5 candidates per row, one core. A step's time is processor time, the
+median of some steps; memory is the size of everything that a training keeps beside its features: weights,
+moments, row tables and candidate sets. `docs/how-large.md` has the formula behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common import print_json, print_table
+from benchmarks.compact import drawn
+from oneof.candidates import Candidates
+from oneof.methods import make_method
+from oneof.nets import build_net
+from oneof.training import Recipe
+from oneof.training.given import Given
+from oneof.training.ongoing import OngoingTraining
+
+METHODS = ("proden", "rplg+", "rc", "cc", "cavl")
+CLASSES, ROWS = (10, 100, 1000, 5000, 20_000), (10_000, 100_000, 1_000_000)
+USUAL_CLASSES, USUAL_ROWS, FEATURES, BATCH, STEPS = 1000, 20_000, 64, 256, 5
+
+
+def point(name: str, n: int, c: int, x: np.ndarray) -> dict[str, float]:
+    sets = Candidates.from_positions(*drawn(n, c, min(5, c // 2)), range(c))
+    recipe = Recipe(epochs=10**6, batch_size=BATCH, lr=1e-3, schedule="constant", device="cpu")
+    given = Given(x[:n], sets)
+    fit = OngoingTraining(
+        make_method(name), lambda: build_net("linear", FEATURES, c), given, recipe, torch.device("cpu")
+    )
+    fit.before_first_epoch()
+    times, began = [], time.process_time()
+    for _ in itertools.islice(fit.steps(), STEPS + 1):
+        times.append(time.process_time() - began)
+        began = time.process_time()
+    return {"ms": round(statistics.median(times[1:]) * 1000, 2), "mb": round(kept_bytes(fit) / 1e6, 2)}
+
+
+def kept_bytes(fit: OngoingTraining) -> int:
+    optimisers = [fit.main.optimiser, *fit.state.optimisers.values()]
+    kept = [*fit.state.parameters(), *fit.state.buffers()]
+    kept += [
+        v for o in optimisers for s in o.state.values() for v in s.values() if isinstance(v, torch.Tensor)
+    ]
+    rows = fit.candidates
+    kept += list(rows.layout.buffers()) if rows.layout is not None else [rows.mask]  # type: ignore[list-item]
+    sets = fit.given.candidates.compact
+    return sum(t.numel() * t.element_size() for t in kept) + sets.positions.nbytes + sets.starts.nbytes
+
+
+def draw(growth: dict[str, dict[str, dict[str, Any]]], file: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(9, 7), constrained_layout=True)
+    for column, along in enumerate(growth):
+        for row, (what, title) in enumerate((("ms", "ms per step"), ("mb", "MB kept"))):
+            axis = axes[row, column]
+            for name, points in growth[along].items():
+                axis.loglog([int(k) for k in points], [p[what] for p in points.values()], "o-", label=name)
+            axis.set(xlabel=along, ylabel=title)
+    axes[0, 0].legend()
+    figure.savefig(file, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--figure", type=Path, help="file for a picture")
+    parser.add_argument("--rows", type=int, default=max(ROWS), help="the most rows")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = [n for n in ROWS if n <= given.rows]
+    x = np.random.default_rng(0).standard_normal((max(*rows, USUAL_ROWS), FEATURES), dtype=np.float32)
+    growth = {
+        "classes": {m: {str(c): point(m, USUAL_ROWS, c, x) for c in CLASSES} for m in METHODS},
+        "rows": {m: {str(n): point(m, n, USUAL_CLASSES, x) for n in rows} for m in METHODS},
+    }
+    for along, of in growth.items():
+        fixed = f"{USUAL_ROWS} rows" if along == "classes" else f"{USUAL_CLASSES} classes"
+        sizes = list(next(iter(of.values())))
+        for what, title in (("ms", "ms per step"), ("mb", "MB kept")):
+            table = [[name, *(p[what] for p in points.values())] for name, points in of.items()]
+            print_table(f"{title} by {along}, {fixed}", ["method", *sizes], table)
+    if given.figure is not None:
+        draw(growth, given.figure)
+    print_json({"growth": growth, "usual_rows": USUAL_ROWS, "usual_classes": USUAL_CLASSES})
+
+
+if __name__ == "__main__":
+    main()
