@@ -145,7 +145,7 @@ def test_foreign_errors_of_a_damaged_file_say_what_to_do(tmp_path, monkeypatch, 
         raise error
 
     review_data(3).save(tmp_path)
-    monkeypatch.setattr(np, "load", damaged)
+    monkeypatch.setattr(np.lib.format, "read_array", damaged)
     with pytest.raises(ReviewError, match=r"not readable .*\n.*Run `oneof fit` again"):
         ReviewData.load(tmp_path)
 

@@ -204,7 +204,9 @@ def _naming_rows(first: int) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise DataError(f"{error}" + bool(first) * f"\n  Rows are counted from row {first} of the file on.") from error
+        raise DataError(
+            f"{error}" + bool(first) * f"\n  Rows are counted from row {first} of the file on."
+        ) from error
 
 
 def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
