@@ -1,127 +1,49 @@
-"""Damaged files, full disks, read-only folders: an error of ours or an exact recovery, no silent change."""
+"""Damaged files: an error of ours or an exact recovery, no silent change. Some attempts are `troubles`."""
 
 from __future__ import annotations
 
-import os
-import resource
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import oneof
-import oneof.tables.errors
 from campaign import Attempt, Failed, begin
-from oneof import Candidates, PartialLabelClassifier
+from campaign.subjects import SETS, model, predictions, record, records, review_data, run, stop_after
+from campaign.troubles import trouble
+from oneof.app.review import ReviewData
+from oneof.app.review.decisions import Decisions
+from oneof.candidates.annotations import Annotations
 from oneof.classifier.persist import ModelError
 from oneof.lab.errors import LabError
-from oneof.lab.records import Records
-from oneof.methods import make_method
-from oneof.nets import build_net
-from oneof.tables.candidate_files import load_candidates, save_candidates
-from oneof.training import CleanRows, Recipe, Run, RunError, Trained, train
+from oneof.lab.records import Records, pack
+from oneof.tables.candidate_files import load_candidates, save_annotations
+from oneof.tables.errors import DataError
+from oneof.training import RunError
 
-CLASSES, FEATURES, ROWS = 3, 4, 60
-
-
-def problem() -> tuple[np.ndarray, Candidates]:
-    rng = np.random.default_rng(0)
-    truth = rng.integers(CLASSES, size=ROWS)
-    x = (2 * np.eye(CLASSES, FEATURES)[truth] + rng.standard_normal((ROWS, FEATURES))).astype(np.float32)
-    mask = np.eye(CLASSES, dtype=bool)[truth]
-    mask[np.arange(ROWS), rng.integers(CLASSES, size=ROWS)] = True
-    return x, Candidates(mask, ("ant", "bee", "cow"), truth)
+TROUBLES = 0.12
+"""Share of attempts that are no damage."""
 
 
-X, SETS = problem()
+def sets(folder: Path) -> list[Any]:
+    return [load_candidates(file) for file in sorted(folder.iterdir())]
 
 
-# ---- what is written, and how it is read back -----------------------------------------------------
-
-
-class Stop(Exception):
-    """In the place of a kill."""
-
-
-class AfterEpochs:
-    """A progress that calls a function after every epoch."""
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self.tell = tell
-
-    def start(self, title: str, epochs: int, done: int) -> None:
-        pass
-
-    def epoch(self, row: dict[str, Any]) -> None:
-        self.tell()
-
-    def finish(self) -> None:
-        pass
-
-
-def stop_after(epochs: int) -> AfterEpochs:
-    left = iter(range(epochs - 1))
-
-    def stop() -> None:
-        if next(left, None) is None:
-            raise Stop
-
-    return AfterEpochs(stop)
-
-
-def run(folder: Path | None, progress: Any = None, method: str = "proden") -> list[bytes] | None:
-    """A training of six epochs, in a folder or without; what it ends with, None where it was stopped."""
-    recipe = Recipe(epochs=6, batch_size=16, checkpoint_every=2, device="cpu", lr=0.02)
-    net = lambda: build_net("mlp", FEATURES, CLASSES, hidden=(6,))  # noqa: E731
-    there = None if folder is None else Run(folder)
-    clean = CleanRows(X[:12], np.eye(CLASSES, dtype=bool)[SETS.truth[:12]]) if "rplg" in method else None
-    try:
-        made = make_method(method)
-        return ends_with(train(made, net, X, SETS, clean=clean, recipe=recipe, run=there, progress=progress))
-    except Stop:
-        return None
-
-
-def ends_with(trained: Trained) -> list[bytes]:
-    values = [value.numpy().tobytes() for value in trained.state.state_dict().values()]
-    return [repr(trained.history).encode(), trained.pseudo_labels.tobytes(), *values]
-
-
-def model(epochs: int) -> PartialLabelClassifier:
-    return PartialLabelClassifier("proden", hidden=(6,), epochs=epochs, device="cpu").fit(X, SETS)
-
-
-def predictions(folder: Path) -> list[bytes]:
-    """Everything of a model that is promised; its training rows may be missing."""
-    found = oneof.load(folder)
-    rows = getattr(found, "transduction_", None)
+def reviewed(folder: Path) -> list[Any]:
+    found = ReviewData.load(folder)
+    arrays = [found.probabilities, found.transduction, found.trusted]
     return [
-        found.predict_proba(X).tobytes(),
-        b"" if rows is None else rows.tobytes(),
-        repr(found.history_).encode(),
+        found.candidates,
+        found.ids,
+        found.fingerprint,
+        *(a if a is None else a.tobytes() for a in arrays),
     ]
 
 
-def record(i: int) -> dict[str, Any]:
-    return {
-        "job": f"{i:016x}",
-        "status": "ok",
-        "config": {"seed": i},
-        "result": {"test": i / 7},
-        "seconds": 1.5,
-    }
-
-
-def records(folder: Path) -> dict[str, Any]:
-    return {found["job"]: found for found in Records(folder)}
-
-
-def sets(folder: Path) -> Candidates:
-    return load_candidates(folder / "sets.npz")
+def decided(folder: Path) -> list[Any]:
+    return [(event.row, event.label) for event in Decisions(folder, review_data()).events]
 
 
 def whole(expected: Any) -> Callable[[Any], bool]:
@@ -133,10 +55,20 @@ def start(templates: Path) -> Attempt:
     run(templates / "stopped run", stop_after(5))
     run(templates / "finished run")
     model(2).save(templates / "model")
-    for i in range(12):
-        Records(templates / "records").add(record(i))
+    for name in ("records", "packed records"):
+        for i in range(12):
+            Records(templates / name).add(record(i))
+    pack(templates / "packed records")
     (templates / "candidates").mkdir()
-    save_candidates(SETS, templates / "candidates" / "sets.npz")
+    for ending in ("npz", "parquet"):
+        save_annotations(Annotations(SETS), templates / "candidates" / f"sets.{ending}")
+    (templates / "review").mkdir()
+    review_data().save(templates / "review")
+    decisions = Decisions(templates / "decisions" / "decisions.jsonl", review_data())
+    decisions.path.parent.mkdir()
+    for i in range(12):
+        decisions.append(i, "decide", i % 3)
+    decisions.path.with_suffix(".lock").unlink(missing_ok=True)
     trained = run(None)
     all_records = records(templates / "records")
 
@@ -144,20 +76,24 @@ def start(templates: Path) -> Attempt:
         """A damaged record is left out, and its job runs again; none is changed."""
         return all(all_records.get(job) == there for job, there in found.items())
 
+    def decisions_are_fine(found: list[Any]) -> bool:
+        """The end may be missing: a last line without its end was never confirmed."""
+        return found == [(i, i % 3) for i in range(len(found))]
+
     kinds: dict[str, tuple[Callable[[Path], Any], Callable[[Any], bool], tuple[type[Exception], ...]]] = {
         "stopped run": (run, whole(trained), (RunError,)),
         "finished run": (run, whole(trained), (RunError,)),
         "model": (predictions, whole(predictions(templates / "model")), (ModelError,)),
         "records": (records, records_are_fine, (LabError,)),
-        "candidates": (sets, whole(SETS), (oneof.tables.errors.DataError,)),
+        "packed records": (records, records_are_fine, (LabError,)),
+        "candidates": (sets, whole([SETS, SETS]), (DataError,)),
+        "review": (reviewed, whole(reviewed(templates / "review")), (DataError,)),
+        "decisions": (decided, decisions_are_fine, (DataError,)),
     }
 
-    def attempt(rng: np.random.Generator, folder: Path) -> tuple[str, bool]:
-        lot = rng.random()
-        if lot < 0.1:
-            return full_disk(rng, folder, templates, trained)
-        if lot < 0.12 and os.geteuid():  # root may write everywhere
-            return read_only(folder)
+    def attempt(rng: np.random.Generator, folder: Path) -> tuple[str, int]:
+        if rng.random() < TROUBLES:
+            return trouble(rng, folder, templates, trained)
         kind = list(kinds)[rng.integers(len(kinds))]
         read, fine, errors = kinds[kind]
         begin(folder, kind)
@@ -169,10 +105,10 @@ def start(templates: Path) -> Attempt:
             try:
                 found = read(damaged)
             except errors:
-                return kind, True
+                return kind, 1
         if not fine(found):
             raise Failed(f"a damaged {changed} was believed")
-        return kind, any("damaged" in str(warning.message) for warning in said)
+        return kind, int(any("damaged" in str(warning.message) for warning in said))
 
     return attempt
 
@@ -202,55 +138,3 @@ def damage(rng: np.random.Generator, folder: Path) -> str:
         content[place:place] = rng.bytes(int(rng.integers(1, 9)))
     file.write_bytes(content)
     return f"{file.relative_to(folder)} ({way} at {place})"
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """No file may become larger: writes fail in their midst, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def full_disk(rng: np.random.Generator, folder: Path, templates: Path, trained: Any) -> tuple[str, bool]:
-    """What is written when the disk is full fails with our error, and is as it was, or continues, later."""
-    size = int(2 ** rng.uniform(0, 14))
-    if rng.random() < 0.5:
-        kind, hit = begin(folder, "full disk, run"), False
-        try:
-            with room_for(size):
-                run(folder / "run")
-        except RunError:
-            hit = True
-        if run(folder / "run") != trained:
-            raise Failed(f"a run that had room for {size} bytes ends otherwise")
-        return kind, hit
-    kind, hit = begin(folder, "full disk, model"), False
-    there = shutil.copytree(templates / "model", folder / "model")
-    before, other = predictions(there), model(1)
-    try:
-        with room_for(size):
-            other.save(there)
-    except ModelError:
-        hit = True
-    if hit and predictions(there) != before:
-        raise Failed(f"a model was changed with room for {size} bytes")
-    if sorted(os.listdir(there)) != sorted(os.listdir(templates / "model")):
-        raise Failed("saving has left something behind")
-    return kind, hit
-
-
-def read_only(folder: Path) -> tuple[str, bool]:
-    kind = begin(folder, "read-only folder")
-    (folder / "there").mkdir(mode=0o500)
-    for write in (lambda: run(folder / "there" / "run"), lambda: model(1).save(folder / "there" / "model")):
-        try:
-            write()
-        except (RunError, ModelError):
-            continue
-        raise Failed("something was written to a folder that is read-only")
-    (folder / "there").chmod(0o700)
-    return kind, True

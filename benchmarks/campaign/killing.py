@@ -20,13 +20,13 @@ Work = Callable[[Callable[[], None]], object]
 """What the process does; it calls what it is given after every step that it believes to be done."""
 
 
-def killed(rng: np.random.Generator, work: Work, wanted: int) -> tuple[int, bool]:
+def killed(rng: np.random.Generator, work: Work, wanted: int, most_calls: int = 24) -> tuple[int, bool]:
     """Fork, work, and kill after `wanted` steps: how many were done, and whether the kill hit.
 
     Half of them are killed from outside within 5 ms, the others by themselves at one of the next
     calls of the system, before it or after it.
     """
-    at_call = int(rng.integers(1, 25)) if rng.random() < 0.5 else 0
+    at_call = int(rng.integers(1, most_calls + 1)) if rng.random() < 0.5 else 0
     after, delay = bool(rng.random() < 0.5), 0.005 * rng.random()
     reader, writer = os.pipe()
     child = os.fork()

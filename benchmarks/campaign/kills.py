@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -18,23 +14,20 @@ import numpy as np
 from scipy.io import savemat
 
 from campaign import Attempt, Failed, begin
-from campaign.faults import ROWS, SETS, AfterEpochs, X, model, predictions, run
 from campaign.guarded import Guarded
 from campaign.killing import killed
+from campaign.labs import Inline, lab_results, local_worker, ray_worker, toy
+from campaign.subjects import ROWS, SETS, AfterEpochs, X, model, predictions, run
 from oneof.app.review import ReviewData
 from oneof.app.review.decisions import Decisions
 from oneof.classifier.persist import ModelError
-from oneof.lab.jobs import Job
-from oneof.lab.protocol import PAPER_RECIPE, Protocol
-from oneof.lab.protocols import default_rows
-from oneof.lab.records import Record, Records, read
+from oneof.lab.protocol import Protocol
+from oneof.lab.records import Records
 from oneof.lab.run import run_lab
-from oneof.lab.trial import run_job
 
 METHODS = ("proden", "rplg", "rplg+", "pico", "valen", "lws")
-TIMES = ("seconds", "train_seconds", "place")
-WORKERS = 0.01
-"""Share of attempts that kill a worker of a runner: they take seconds."""
+WORKERS = 100
+"""One attempt in so many kills workers of each runner; others take less than a second, these a minute."""
 
 
 def start(templates: Path) -> Attempt:
@@ -51,11 +44,12 @@ def start(templates: Path) -> Attempt:
 
     def attempt(rng: np.random.Generator, folder: Path) -> tuple[str, int]:
         kind = begin(folder, rng.choice(["lab", "fit", "fit", "model", "model", "decisions"]))
-        if rng.random() < WORKERS:
-            runner = "ray" if find_spec("ray") and rng.random() < 0.5 else "local"
+        turn = int(rng.bit_generator.seed_seq.entropy) % WORKERS
+        if turn == 50 or (turn == 99 and find_spec("ray")):
+            runner, make = ("local", local_worker) if turn == 50 else ("ray", ray_worker)
             begin(folder, f"{runner} worker")
             if runner not in guarded:
-                guarded[runner] = Guarded({"ray": ray_worker, "local": local_worker}[runner], templates, 240.0)
+                guarded[runner] = Guarded(make, templates, seconds=600.0)
             return guarded[runner](rng, folder)
         if kind == "lab":
             return kind, lab(rng, folder, toy(templates), undisturbed)
@@ -66,71 +60,9 @@ def start(templates: Path) -> Attempt:
     return attempt
 
 
-# ---- lab ------------------------------------------------------------------------------------------
-
-
-class Inline:
-    """A runner without processes; tells when a record is on the disk."""
-
-    slots = 1
-
-    def __init__(self, tell: Callable[[], None] = lambda: None) -> None:
-        self.jobs: list[Job] = []
-        self.ran, self.tell = 0, tell
-
-    def __enter__(self) -> Inline:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.ran:
-            self.tell()
-
-    @property
-    def running(self) -> int:
-        return len(self.jobs)
-
-    def free(self) -> bool:
-        return not self.jobs
-
-    def start(self, job: Job) -> None:
-        self.jobs.append(job)
-
-    def wait(self) -> list[Record]:
-        if self.ran:
-            self.tell()
-        self.ran += 1
-        return [run_job(self.jobs.pop())]
-
-
-def toy(templates: Path, seeds: int = 3) -> Protocol:
-    recipe = {**PAPER_RECIPE, "epochs": 2, "batch_size": 32}
-    return Protocol(
-        name="toy",
-        title="a campaign",
-        entries=default_rows("rplg-nm", "proden"),
-        data=(str(templates / "toy.mat"),),
-        nets=("linear",),
-        recipe=recipe,
-        search=None,
-        seeds=tuple(range(seeds)),
-        reference="rplg-nm",
-    )
-
-
-def lab_results(folder: Path, protocol: Protocol, runner: Any) -> list[str]:
-    """Run to the end: all lines of the records, without times."""
-    run_lab(protocol, folder, runner, stream=io.StringIO())
-    made = []
-    for record in read(folder / "records.jsonl"):
-        result = {k: v for k, v in record.get("result", {}).items() if k not in TIMES}
-        kept = {k: v for k, v in record.items() if k not in TIMES} | {"result": result}
-        made.append(json.dumps(kept, sort_keys=True))
-    return sorted(made)
-
-
 def lab(rng: np.random.Generator, folder: Path, protocol: Protocol, undisturbed: list[str]) -> int:
     there, hits = folder / "lab", 0
-    for _ in range(int(rng.integers(1, 4))):
+    for _ in range(int(rng.integers(2, 5))):
         before = len(Records(there))
         work = lambda tell: run_lab(protocol, there, Inline(tell), stream=io.StringIO())  # noqa: E731
         done, hit = killed(rng, work, int(rng.integers(1, 3)))
@@ -142,9 +74,6 @@ def lab(rng: np.random.Generator, folder: Path, protocol: Protocol, undisturbed:
     return hits
 
 
-# ---- fit, model, decisions ------------------------------------------------------------------------
-
-
 @cache
 def whole(method: str) -> list[bytes] | None:
     return run(None, method=method)
@@ -152,7 +81,7 @@ def whole(method: str) -> list[bytes] | None:
 
 def fit(rng: np.random.Generator, folder: Path, method: str) -> int:
     there, hits = folder / "run", 0
-    for _ in range(int(rng.integers(1, 3))):
+    for _ in range(int(rng.integers(2, 5))):
         work = lambda tell: run(there, AfterEpochs(tell), method)  # noqa: E731
         hits += killed(rng, work, int(rng.integers(1, 5)))[1]
     if run(there, method=method) != whole(method):
@@ -164,36 +93,37 @@ def fit(rng: np.random.Generator, folder: Path, method: str) -> int:
 
 
 def saving(rng: np.random.Generator, folder: Path, old: Any, new: Any, known: dict[str, list[bytes]]) -> int:
-    there = folder / "model"
-    replaced = rng.random() < 0.8
-    if replaced:
-        old.save(there)
-    before = sorted(os.listdir(folder)), sorted(os.listdir(there)) if replaced else []
+    hits = 0
+    for k in range(4):  # the last one is to a new place
+        there = folder / f"model{k}"
+        if k < 3:
+            old.save(there)
 
-    def work(tell: Callable[[], None]) -> None:
-        tell()
+        def work(tell: Callable[[], None], there: Path = there) -> None:
+            tell()
+            new.save(there)
+
+        _, hit = killed(rng, work, 1, most_calls=14)
+        try:
+            found = predictions(there) if there.exists() else None
+        except ModelError as error:
+            if k == 3:
+                raise Failed(f"half a new model: {error!s:.200}") from error
+            found = None
+        if found not in (None, known["new"], *([known["old"]] if k < 3 else [])):
+            raise Failed("a mixture of two models is believed")
+        begun = any(file.name.startswith(".") for file in (*folder.iterdir(), *folder.glob(f"model{k}/*")))
+        hits += hit and (begun or found != known["old"])
         new.save(there)
-
-    _, hit = killed(rng, work, 1)
-    left = sorted(os.listdir(folder)), sorted(os.listdir(there)) if there.exists() else []
-    try:
-        found = predictions(there) if there.exists() else None
-    except ModelError as error:
-        if not replaced:
-            raise Failed(f"half a new model: {error!s:.200}") from error
-        found = None
-    if found not in (None, known["new"], *([known["old"]] if replaced else [])):
-        raise Failed("a mixture of two models is believed")
-    new.save(there)
-    if predictions(there) != known["new"]:
-        raise Failed("what was saved after the kill is not what was saved")
-    return int(hit and (left != before or (replaced and found != known["old"])))
+        if predictions(there) != known["new"]:
+            raise Failed("what was saved after the kill is not what was saved")
+    return hits
 
 
 def decided(rng: np.random.Generator, folder: Path) -> int:
     data = ReviewData(SETS, np.full(SETS.shape, 1 / len(SETS.classes)), ids=tuple(map(str, range(ROWS))))
     hits, confirmed = 0, 0
-    for _ in range(int(rng.integers(1, 4))):
+    for _ in range(int(rng.integers(2, 7))):
         first = len(Decisions(folder, data).events)
         if first not in (confirmed, confirmed + 1):
             raise Failed(f"{confirmed} decisions were confirmed, {first} are there")
@@ -212,83 +142,3 @@ def decided(rng: np.random.Generator, folder: Path) -> int:
     if events != [(i, i % 3) for i in range(len(events))] or len(events) - confirmed not in (0, 1):
         raise Failed(f"{confirmed} decisions were confirmed, there are {events}")
     return hits
-
-
-# ---- workers of runners, in a process of its own --------------------------------------------------
-
-
-def local_worker(templates: Path) -> Attempt:
-    from oneof.lab.runners.local import LocalRunner
-
-    def victims() -> list[int]:
-        return [pid for pid in descendants() if "spawn_main" in command(pid)]
-
-    return worker_attempt(templates, lambda: LocalRunner(workers=1), victims, "local worker")
-
-
-def ray_worker(templates: Path) -> Attempt:
-    import ray
-
-    from oneof.lab.runners.ray import RayRunner
-
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-
-    def victims() -> list[int]:
-        return [pid for pid in descendants() if command(pid).startswith("ray::work")]
-
-    return worker_attempt(templates, RayRunner, victims, "ray worker")
-
-
-def worker_attempt(
-    templates: Path, runner: Callable[[], Any], victims: Callable[[], list[int]], kind: str
-) -> Attempt:
-    protocol = toy(templates, seeds=8)
-    undisturbed = lab_results(templates / f"{kind} lab", protocol, Inline())
-
-    def attempt(rng: np.random.Generator, folder: Path) -> tuple[str, int]:
-        hits, ended = 0, threading.Event()
-        wanted = set(np.sort(rng.choice(np.arange(1, 15), 4, replace=False)).tolist())
-
-        def kill() -> None:
-            nonlocal hits
-            while not ended.is_set():
-                there = len(Records(folder / "lab"))
-                if there in wanted and (found := victims()):
-                    wanted.discard(there)  # at most once between two records: a job may be tried twice
-                    os.kill(found[0], signal.SIGKILL)
-                    hits += 1
-                time.sleep(0.01)
-
-        thread = threading.Thread(target=kill)
-        thread.start()
-        try:
-            found = lab_results(folder / "lab", protocol, runner())
-        finally:
-            ended.set()
-            thread.join()
-        if found != undisturbed:
-            raise Failed("the records are not those of an undisturbed lab")
-        return kind, hits
-
-    return attempt
-
-
-def descendants() -> list[int]:
-    """Processes that this one has started, and those that they have started."""
-    parents: dict[int, int] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            parents[int(name)] = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found = [os.getpid()]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found[1:]
-
-
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""

@@ -9,13 +9,11 @@ import zlib
 
 import numpy as np
 
-TOKENS = (
-    *(b"0", b"-1", b"1e308", b"1e-320", b"nan", b"NaN", b"inf", b"-Infinity", b"9" * 30, b"2147483648", b"1.5"),
-    *(b"18446744073709551616", b"true", b"null", b"", b",", b";", b"\t", b"|", b'"', b"'", b"\n", b"\r\n", b"\r"),
-    *(b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\\ud800", b"\\", b"[", b"]", b"{}", b"[]", b":"),
-    *(b"[" * 5000, b'{"a":' * 2000, b"a" * 70000, b"<script>", b"../../x", b"/etc/passwd", b"=1+1", b" "),
-    *(b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x00\x00\x00\x80", b"O", b"|O", b"<f8", b">U9", b"(9999999999,)"),
-)
+WORDS = r"""0 -1 1e308 1e-320 nan NaN inf -Infinity 2147483648 18446744073709551616 1.5 true null , ; | " '
+\ [ ] {} [] : <script> ../../x /etc/passwd =1+1 \ud800 O |O <f8 >U9 (9999999999,)"""
+BYTES = r"""20 09 0a 0d0a 0d 00 fffe efbbbf eda080 ffffffffffffffff 7fffffff 00000080"""
+LONG = (b"9" * 30, b"[" * 5000, b'{"a":' * 2000, b"a" * 70000)
+TOKENS = (b"", *WORDS.encode().split(), *map(bytes.fromhex, BYTES.split()), *LONG)
 
 
 def mutated(rng: np.random.Generator, content: bytes) -> bytes:

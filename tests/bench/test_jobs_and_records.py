@@ -202,7 +202,7 @@ def test_packed_records_that_are_cut_off_or_changed(tmp_path):
 def test_packed_records_that_would_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "FREE_BYTES", 1000)
     (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(b"\n" * 100_000))
-    with pytest.raises(LabError, match="it has .* would take"):
+    with pytest.raises(LabError, match=r"it has .* would take"):
         Records(tmp_path)
 
 
@@ -232,7 +232,7 @@ def test_a_full_disk_leaves_no_half_record(tmp_path, monkeypatch, room, can_cut)
     records = Records(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", until_full)
-        with pytest.raises(LabError, match=r"records.jsonl: .* \(No space left on device\)"):
+        with pytest.raises(LabError, match=r"records.jsonl: .*: No space left on device\. Free"):
             records.add(record("d"))
     assert records.get("d") is None
     assert file.read_bytes() == before
@@ -243,6 +243,12 @@ def test_a_full_disk_leaves_no_half_record(tmp_path, monkeypatch, room, can_cut)
     again = Records(tmp_path)
     assert list(again.by_job) == ["a", "b", "c", "e"]
     assert not again.damaged
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path):
+    (tmp_path / "lab").write_text("a file in the place of the folder")
+    with pytest.raises(LabError, match="a record could not be written: File exists"):
+        Records(tmp_path / "lab").add(record("a"))
 
 
 def test_a_damaged_plan_says_what_to_do(tmp_path):

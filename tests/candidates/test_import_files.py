@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oneof import Candidates
 from oneof.app.cli import main
+from oneof.candidates.annotations import Annotations, Answers
 from oneof.datasets import DataError
-from oneof.tables.candidate_files import load_annotations
+from oneof.tables.candidate_files import load_annotations, save_annotations
 from oneof.tables.importers.files import FORMATS, import_file
 from oneof.tables.importers.options import ImportOptions
 from tests.data.official import partial_label_table, write_mat
@@ -299,6 +301,29 @@ def test_whatever_the_file_holds_the_answer_is_a_result_or_a_message(tmp_path_fa
         return
     assert made.candidates.mask.any(axis=1).all()
     made.describe()
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_what_is_written_beside_the_sets_is_checked_too(tmp_path, ending):
+    """Parquet files have no checksums: a changed bit was another true label."""
+    answers = Answers(np.array([0, 1]), np.array([0, 1]), np.array([0, 1]), ("ann", "bob"))
+    mask = np.array([[True, True, False], [False, True, True]])
+    sets = Candidates.from_mask(mask, ("ant", "bee", "cow"), truth=np.array([0, 2]))
+    path = tmp_path / f"a.{ending}"
+    made = Annotations(sets, ("x", "y"), answers)
+    save_annotations(made, path)
+    assert load_annotations(path).candidates == sets
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            again = load_annotations(path)
+        except DataError:
+            continue
+        assert again.candidates == sets, place
+        assert again.ids == made.ids, place
+        assert np.array_equal(again.answers.label, answers.label), place
+        assert again.candidates.truth_may_be_outside == sets.truth_may_be_outside, place
 
 
 def test_pickles_are_refused(tmp_path):

@@ -120,6 +120,22 @@ def test_a_line_that_is_no_decision_is_named(tmp_path):
         path.write_text(path.read_text().splitlines()[0] + "\n")
 
 
+def test_a_line_of_ours_that_was_changed_is_not_believed(tmp_path):
+    path = tmp_path / "decisions.jsonl"
+    Decisions(tmp_path, DATA).append(0, "decide", 0)
+    whole = path.read_bytes()
+    for place in range(len(whole) - 1):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            try:
+                assert Decisions(tmp_path, DATA).events in ([], [Event(0, "decide", 0)])
+            except ReviewError as error:
+                assert "all others are kept" in str(error)  # noqa: PT017
+    by_hand = {k: v for k, v in json.loads(whole).items() if k != "sha256"} | {"label": "bee"}
+    path.write_text(json.dumps(by_hand) + "\n")
+    assert Decisions(tmp_path, DATA).decided == {0: 1}  # as lines of earlier versions, which have no digest
+
+
 def test_lines_about_other_data_are_left_alone(tmp_path):
     Decisions(tmp_path, review_data(9)).append(8, "decide", 0)
     decisions = Decisions(tmp_path, DATA)

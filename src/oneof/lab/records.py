@@ -1,10 +1,10 @@
 """Records: one line of JSON per finished job, appended and never changed.
 
 A record is `{"job": hash, "status": "ok", "config": ..., "result": ..., "seconds": ...}`, or with
-`"status": "failed"` an `error` in place of the result; its line also has a digest of it. One process, the one that holds the folder's lock, writes; a record is on the disk before its
-job counts as done. A line that a kill left unfinished or that was changed later is left out and named, and
-its job runs again. `pack` compresses what is there for publication; a packed folder is read, continued and
-reported like any other.
+`"status": "failed"` an `error` in place of the result; its line also has a digest of it. One process, the
+one that holds the folder's lock, writes; a record is on the disk before its job counts as done. A line that
+a kill left unfinished or that was changed later is left out and named, and its job runs again. `pack`
+compresses what is there for publication; a packed folder is read, continued and reported like any other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from oneof.lab.errors import LabError
 from oneof.tables.errors import DataError
-from oneof.tables.files import write_with
+from oneof.tables.files import why_not_written, write_with
 from oneof.tables.sealed import read_sealed, sealed_json
 from oneof.tables.unpacking import unzipped
 
@@ -52,21 +52,25 @@ class Records:
 
     def add(self, record: Record) -> None:
         """Append a record; it is on the disk when this returns, and no part of it when this fails."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.file, "a+b", buffering=0) as out:
-            end, before = _end_of_lines(out)
-            try:
-                left = before + as_line(record).encode()
-                while left:  # a disk that is nearly full takes a part and says so
-                    left = left[os.write(out.fileno(), left) :]
-                os.fsync(out.fileno())
-            except OSError as error:
-                with suppress(OSError):
-                    out.truncate(end)
-                raise LabError(
-                    f"{self.file}: a record could not be written ({error.strerror or error}).\n"
-                    "  Make room on the disk; the same command continues."
-                ) from error
+        line = as_line(record).encode()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with open(self.file, "a+b", buffering=0) as out:
+                end, before = _end_of_lines(out)
+                try:
+                    left = before + line
+                    while left:  # a disk that is nearly full takes a part and says so
+                        left = left[os.write(out.fileno(), left) :]
+                    os.fsync(out.fileno())
+                except OSError:
+                    with suppress(OSError):
+                        out.truncate(end)
+                    raise
+        except OSError as error:
+            raise LabError(
+                f"{self.file}: a record could not be written: {why_not_written(error)}\n"
+                "  The same command continues."
+            ) from error
         self.by_job[record["job"]] = record
 
 

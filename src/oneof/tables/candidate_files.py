@@ -25,10 +25,13 @@ from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.tables.errors import DataError, reading
 from oneof.tables.files import replacing, write_with
 from oneof.tables.reader import needs_polars
+from oneof.tables.sealed import digest_of, read_sealed, seal
 from oneof.tables.unpacking import refuse_bomb, stored_arrays
 
 _KIND = "oneof candidates"
 _KEY = "oneof"
+_UNSEALED = ("kind", "classes", "truth_may_be_outside", "provenance", "hash", "workers", "named")
+"""Facts of files that were written before there were digests."""
 
 
 def save_candidates(candidates: Candidates, path: Path | str) -> None:
@@ -60,11 +63,12 @@ def save_annotations(annotations: Annotations, path: Path | str) -> None:
         "truth_may_be_outside": candidates.truth_may_be_outside,
         "provenance": dict(candidates.provenance),
         "hash": candidates.hash,
+        "rest": _rest(annotations),
     }
     if answers is not None and path.suffix == ".parquet":
         facts |= {"workers": list(answers.workers), "named": answers.named}
     try:
-        text = json.dumps(facts)
+        text = json.dumps(seal(facts))
     except TypeError as error:
         raise DataError(f"cannot save candidates to {path.name}: {error}; use text or numbers.") from None
     (_write_npz if path.suffix == ".npz" else _write_parquet)(annotations, text, path)
@@ -85,7 +89,19 @@ def load_annotations(path: Path | str) -> Annotations:
             f"{path}: the sets have hash {made.candidates.hash}, the file says {facts.get('hash')}; "
             "it was changed."
         )
+    if "rest" in facts and facts["rest"] != _rest(made):
+        raise DataError(f"{path}: its true labels, ids or answers are not those that were written.")
     return made
+
+
+def _rest(annotations: Annotations) -> str:
+    """Digest of what the hash of the sets leaves out: Parquet files have no checksums of their own."""
+    truth, answers = annotations.candidates.truth, annotations.answers
+    arrays = [] if answers is None else [answers.row, answers.worker, answers.label]
+    names = [annotations.ids, None if answers is None else [answers.workers, answers.named]]
+    numbers = [np.ascontiguousarray(a, dtype=np.int64).tobytes() for a in arrays]
+    told = b"" if truth is None else np.ascontiguousarray(truth, dtype=np.int64).tobytes()
+    return digest_of([json.dumps(names).encode(), told, *numbers])
 
 
 def _candidates(
@@ -119,7 +135,7 @@ def _write_npz(annotations: Annotations, facts: str, path: Path) -> None:
 
 def _read_npz(path: Path) -> tuple[Annotations, dict[str, Any]]:
     stored = stored_arrays(path)
-    facts = json.loads(str(stored["facts"]))
+    facts = read_sealed(str(stored["facts"]), path, plain=_UNSEALED)
     if "mask" in stored:  # files of earlier versions hold the bits of a dense mask
         bits, c = stored["mask"], len(facts["classes"])
         if bits.shape[1] != -(-c // 8):
@@ -194,7 +210,7 @@ def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annot
             f"{path}: not a file of candidates; write it with save_annotations, or make one from a table "
             "with `oneof candidates import`."
         )
-    facts = json.loads(metadata[_KEY])
+    facts = read_sealed(metadata[_KEY], path, plain=_UNSEALED)
     names = _column_names(tuple(facts["classes"]), path)
     row, labels = _flat(frame["candidates"])
     known: dict[str, np.ndarray] = {}

@@ -1,6 +1,7 @@
 """What a person decided: one JSON line per key press, appended and forced to disk before it is confirmed.
 
-    {"row": 17, "id": "img_17.png", "label": "cat", "action": "decide", "time": "2026-11-20T10:31:07+00:00"}
+    {"row": 17, "id": "img_17.png", "label": "cat", "action": "decide", "time": "2026-11-20T10:31:07+00:00",
+     "sha256": "..."}
 
 Nothing is ever removed. `skip` and `undo` are lines too: the last line of a row says where it stands, and
 its label is the trusted one, or null. An undo names the label it goes back to, so that sending it twice
@@ -27,9 +28,12 @@ from oneof.app.review.folder import ReviewError
 from oneof.candidates import Candidates
 from oneof.candidates.cells import cell_text, is_missing, short
 from oneof.tables.files import refuse_links
+from oneof.tables.sealed import SEAL, seal, unseal
 
 FILE = "decisions.jsonl"
 ACTIONS = ("decide", "skip", "undo")
+WRITTEN = ("row", "id", "label", "action", "time", "data")
+"""What our lines without a digest have: those of earlier versions, or changed by hand."""
 
 
 class DecidedRows(Protocol):
@@ -148,9 +152,9 @@ class Decisions:
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(line)
-            if not isinstance(found, dict):
-                raise ValueError("no JSON object")
+            facts = json.loads(line)
+            written = isinstance(facts, dict) and "action" in facts  # by us
+            found = unseal(facts, "it", plain=WRITTEN if written else None)
             row, name, label = found.get("row"), found.get("id"), found.get("label")
             if "label" not in found or (row is None and name is None):
                 raise ValueError('it has no "label", or neither "id" nor "row"')
@@ -161,7 +165,8 @@ class Decisions:
         except (ValueError, RecursionError) as error:
             shown = line[:80].decode(errors="replace")
             raise self._wrong(
-                f"{shown} is no decision ({error}).\n  Correct or remove that line; all others are kept."
+                f"{shown} is no decision ({error}).\n  Correct that line without its {SEAL!r}, or remove it; "
+                "all others are kept."
             ) from None
         return found
 
@@ -241,4 +246,4 @@ class Decisions:
         }
         if self.data.ids is None:
             found["data"] = self.data.fingerprint
-        return json.dumps(found, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
+        return json.dumps(seal(found), ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
