@@ -64,6 +64,8 @@ def choose(
     for number in range(best.rounds, len(data.folds)):  # a budget may have ended the comparison before
         comparison.judge(best, number)
     fitted = comparison.fitted(best, np.arange(len(X)), np.arange(data.n_clean), last=True)
+    if data.clean is not None and data.clean_rows is not None:  # baselines know nothing of these labels
+        fitted.transduction_[data.clean_rows] = np.eye(data.candidates.n_classes)[data.clean.columns]
     left = [c for c in comparison.contenders if c.rounds and c not in finalists]
     left.sort(key=lambda c: (c.rounds, score(c, data)), reverse=True)
     selection = table(finalists, left, data)
