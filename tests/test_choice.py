@@ -86,6 +86,17 @@ def test_clean_rows_judge_where_there_are_some(kind):
         assert (model.label_errors_.wrong[~np.isnan(CLEAN)] == 0).all()
 
 
+def test_a_baseline_that_wins_keeps_the_labels_that_were_given(monkeypatch):
+    monkeypatch.setattr(
+        choice, "ordered", lambda some, *_, **__: sorted(some, key=lambda c: not c.is_baseline)
+    )
+    against = np.where(np.isnan(CLEAN), np.nan, (Y + 1) % 3)  # nothing in the rows speaks for these labels
+    model = auto(epochs=1).fit(X, MASK, clean=against)
+    assert model.selection_[0]["kind"] == "baseline"
+    given = ~np.isnan(against)
+    np.testing.assert_array_equal(model.transduction_[given].argmax(axis=1), against[given])
+
+
 def test_everything_is_repeatable():
     fits = [auto(random_state=3).fit(X, MASK) for _ in range(2)]
     np.testing.assert_array_equal(*(model.predict_proba(X) for model in fits))

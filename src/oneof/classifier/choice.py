@@ -30,10 +30,13 @@ from oneof.training.progress import closing
 
 LONG_FITS = 8
 """Cost of a whole choice in trainings of the long MLP, about: a budget shortens them until so many fit in."""
+TRAININGS = 20
+"""How many trainings a choice has, about, each with its setup."""
 FACTOR = 3
 """One of so many methods goes on to the next round."""
 LAST_FIT = 1.5
-"""Time of the last fit, on all rows, in trainings on all folds but one."""
+"""Time of the last fit, on all rows, in trainings on all folds but one; the folds that have not judged the
+winner take one each."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,11 @@ def choose(
     comparison.run()
     finalists = ordered(comparison.finalists(), data, final=True)
     best = finalists[0]
+    for number in range(best.rounds, len(data.folds)):  # a budget may have ended the comparison before
+        comparison.judge(best, number)
     fitted = comparison.fitted(best, np.arange(len(X)), np.arange(data.n_clean), last=True)
+    if data.clean is not None and data.clean_rows is not None:  # baselines know nothing of these labels
+        fitted.transduction_[data.clean_rows] = np.eye(data.candidates.n_classes)[data.clean.columns]
     left = [c for c in comparison.contenders if c.rounds and c not in finalists]
     left.sort(key=lambda c: (c.rounds, score(c, data)), reverse=True)
     selection = table(finalists, left, data)
@@ -128,21 +135,22 @@ class Comparison:
             return epochs
         stored = self.files.read("longest", {}, 0)
         if stored is None:
-            fits = int(self.model.budget / LONG_FITS / self.seconds_per_epoch())
-            stored = [np.array(max(1, min(epochs, fits)))]
+            stored = [np.array(min(epochs, self.longest_within(self.model.budget)))]
             self.files.write("longest", {}, 0, stored)
         return int(stored[0])
 
-    def seconds_per_epoch(self) -> float:
-        """Of the net that all lengths go by: what three epochs take more than one, which has the setup too."""
+    def longest_within(self, seconds: float) -> int:
+        """Epochs that a budget allows the net that all lengths go by, measured on a few; one at least."""
         took = []
-        for epochs in (1, 3):
+        for epochs in (1, 1, 3):  # first what happens once in a process only
             settings = {"method": METHODS[0], "epochs": epochs}
             trial = Contender("trial", "method", settings, np.zeros(0), np.zeros(0))
             began = time.perf_counter()
             self.fitted(trial, np.arange(len(self.data.x)), np.arange(self.data.n_clean))
             took.append(time.perf_counter() - began)
-        return max((took[1] - took[0]) / 2, took[1] / 6)
+        epoch = max((took[2] - took[1]) / 2, took[2] / 6)
+        setup = max(0.0, took[1] - epoch)
+        return max(1, int((seconds - TRAININGS * setup) / LONG_FITS / epoch))
 
     # ---- rounds -------------------------------------------------------------------------------
 
@@ -166,7 +174,7 @@ class Comparison:
                 judged: list[Contender] = []
                 for contender in there:
                     missing = self.files.read(contender.name, contender.settings, number) is None
-                    if (missing and (over or self.out_of_time(contender))) or not (
+                    if (missing and (over or self.out_of_time(contender, number))) or not (
                         number or promising(contender, judged, order)
                     ):
                         continue
@@ -199,8 +207,8 @@ class Comparison:
         contender.rounds += 1
         contender.seconds += time.perf_counter() - began
 
-    def out_of_time(self, contender: Contender) -> bool:
-        """Whether judging one more would leave too little of the budget for the last fit."""
+    def out_of_time(self, contender: Contender, number: int) -> bool:
+        """Whether judging one more would leave too little of the budget for what the winner still needs."""
         budget = self.model.budget
         known = [c for c in self.contenders if c.rounds and not c.is_baseline]
         if budget is None or not known or contender.is_baseline:
@@ -208,7 +216,8 @@ class Comparison:
         longest = max(c.seconds / c.rounds for c in known)
         # before its first round a contender may take as long as the longest so far
         one = contender.seconds / contender.rounds if contender.rounds else longest
-        return time.perf_counter() - self.began + one + LAST_FIT * longest > budget
+        left = LAST_FIT + len(self.data.folds) - number - 1
+        return time.perf_counter() - self.began + one + left * longest > budget
 
     def finalists(self) -> list[Contender]:
         """Those that every fold has judged; where there was no time for that, those that most have."""

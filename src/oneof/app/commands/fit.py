@@ -305,13 +305,13 @@ class Fit:
         print(f"next:    oneof review {self.out}, oneof predict {self.out} {what}")
 
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
-        """Those that every fold has judged, and the baselines."""
+        """The best, the baselines, and whatever every fold has judged."""
         from oneof.app.commands.show import show_table
 
         rows = model.selection_
         most = rows[0]["rounds"]
-        shown = [row for row in rows if most and row["rounds"] == most]
-        if len(shown) > 1:
+        shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]
+        if most and len(shown) > 1:
             show_table(
                 f"{rows[0]['judged_by']}, out of fold",
                 ["contender", "score", "± standard error", "as good"],

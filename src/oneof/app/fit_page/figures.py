@@ -120,10 +120,11 @@ def reliability_diagram(bins: Sequence[Bin]) -> str:
 def comparison(selection: Sequence[dict[str, Any]]) -> str:
     """The score of every contender, by its number in the table; dashed: the best baseline."""
     judged = [(i, row, 1.96 * row["standard_error"]) for i, row in enumerate(selection, 1) if row["rounds"]]
-    low = math.floor(20 * max(0.0, min(row["score"] - error for _, row, error in judged))) / 20
-    high = math.ceil(20 * min(1.0, max(row["score"] + error for _, row, error in judged))) / 20
-    span, last, by = max(high - low, 0.05), len(selection) + 0.5, selection[0]["judged_by"]
-    ticks = [(low + span * k / 4, f"{low + span * k / 4:.1%}") for k in range(5)]
+    low = math.floor(100 * max(0.0, min(row["score"] - error for _, row, error in judged))) / 100
+    high = min(1.0, max(row["score"] + error for _, row, error in judged))
+    span = math.ceil(25 * max(high - low, 0.04) - 1e-9) / 25  # ticks are whole percents
+    low, last, by = min(low, 1 - span), len(selection) + 0.5, selection[0]["judged_by"]
+    ticks = [(low + span * k / 4, f"{low + span * k / 4:.0%}") for k in range(5)]
     places = [(i, str(i)) for i, _, _ in judged]
     frame = Frame((0.5, last), (low, low + span), places, ticks, "number in the table", by)
     plain = [row["score"] for _, row, _ in judged if row["kind"] == "baseline"]
