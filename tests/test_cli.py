@@ -136,6 +136,41 @@ def test_methods(oneof_program):
     )
 
 
+PLUGIN = """
+from dataclasses import dataclass
+
+from oneof.methods.base import register
+from oneof.methods.proden import Proden
+
+
+@register("mine", year=2026, venue="here", forwards=1, backwards=1)
+@dataclass(frozen=True)
+class Mine(Proden):
+    '''A method of one's own.'''
+"""
+
+
+@pytest.mark.parametrize("given", [["--plugin", "own/mine.py"], ["--plugin=own.mine"]], ids=" ".join)
+def test_a_method_in_a_file_of_ones_own(tmp_path, monkeypatch, given):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "mine.py").write_text(PLUGIN)
+    monkeypatch.chdir(tmp_path)
+    with start("methods", "mine", *given) as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "A method of one's own." in out
+
+
+@pytest.mark.parametrize("plugin", ["own/mine", "own.mine", "own/mine.py", ""])
+def test_a_plugin_that_is_not_there(oneof_program, monkeypatch, plugin):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, out, err = oneof_program("methods", "--plugin", plugin)
+    assert (code, out) == (1, "")
+    assert err.startswith(
+        f"oneof: --plugin {plugin}: there is no such module; give a file, such as folder/mine.py"
+    )
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["methods"]])
 def test_a_reader_who_has_seen_enough(arguments):
     with start(*arguments) as process:

@@ -102,6 +102,15 @@ def test_incomplete_rows_say_their_n(folder, tmp_path):
     assert "n = 5 or 6" in as_markdown(result, "linear")
 
 
+def test_a_table_needs_neither_its_methods_nor_its_reference(folder, monkeypatch):
+    (result,) = read_folder(folder)
+    monkeypatch.setattr("oneof.lab.tables.list_methods", list)  # those of a plugin that is not imported
+    assert "PRODEN" in as_text(result)
+    assert "•/◦: RPLG significantly" in as_text(result)
+    object.__setattr__(result.protocol, "reference", "other")
+    assert "significantly" not in as_text(result)
+
+
 def test_the_published_number_stands_beside_ours(folder, monkeypatch):
     (result,) = read_folder(folder)
     data = result.data[0]

@@ -6,6 +6,8 @@ import os
 import sys
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, Union
 
 import tyro
@@ -37,6 +39,7 @@ def command_class(name: str) -> Any:
 
 ABOUT = """Learn a classifier when every training example carries one of several possible labels.
 
+With any command: --plugin mine.py makes the methods in this file known.
 ONEOF_DEBUG=1 in the environment: errors show their origin."""
 
 
@@ -46,18 +49,18 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments == ["--version"]:
         print(f"oneof {__version__}")
         return
-    arguments = _with_plugins(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to stop
     choices: Any
     program = "oneof"
-    if arguments and arguments[0] in COMMANDS:
-        program, choices = f"oneof {arguments[0]}", command_class(arguments[0])
-        arguments = arguments[1:]
-    else:
-        choices = Union[tuple(Annotated[command_class(name), subcommand(name)] for name in COMMANDS)]  # noqa: UP007
     try:
+        arguments = _with_plugins(arguments)
+        if arguments and arguments[0] in COMMANDS:
+            program, choices = f"oneof {arguments[0]}", command_class(arguments[0])
+            arguments = arguments[1:]
+        else:
+            choices = Union[tuple(Annotated[command_class(name), subcommand(name)] for name in COMMANDS)]  # noqa: UP007
         command: Any = tyro.cli(
             choices,
             prog=program,
@@ -86,15 +89,33 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _with_plugins(arguments: list[str]) -> list[str]:
     """The arguments without `--plugin MODULE`: modules whose methods this program and its workers know."""
-    left, named = list(arguments), []
+    left = [part for a in arguments for part in (a.split("=", 1) if a.startswith("--plugin=") else [a])]
+    named = []
     while "--plugin" in left[:-1]:
         place = left.index("--plugin")
-        named.append(left[place + 1])
+        named.append(_importable(left[place + 1]))
         del left[place : place + 2]
     if named:
-        sys.path.insert(0, os.getcwd())
         os.environ["ONEOF_PLUGINS"] = ",".join(named)
     return left
+
+
+def _importable(plugin: str) -> str:
+    """The name of a module, given as such or as a file, with its folder among those that are searched."""
+    file = Path(plugin)
+    folder = file.parent if file.suffix == ".py" else Path()
+    name = file.stem if file.suffix == ".py" else plugin
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        found = find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise ValueError(
+            f"--plugin {plugin}: there is no such module; give a file, such as folder/mine.py, or the name "
+            f"of a module in {Path.cwd()} or of an installed one."
+        )
+    return name
 
 
 def _say(message: Warning | str, *where: Any, **more: Any) -> None:

@@ -72,8 +72,12 @@ def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
     for name in methods:
         matching = [e for e in protocol.entries if name in (e.label, e.method)]
         if not matching:
-            if name not in {info.name for info in list_methods()}:
-                make_method(name)  # its error lists the methods there are
+            known = [info.name for info in list_methods()]
+            if name not in known:
+                raise LabError(
+                    f"there is no method {name!r}; there are {', '.join(known)}. "
+                    "Methods of your own: --plugin FILE.py."
+                )
             matching = [Row(name, name)]
         found |= {e.label: e for e in matching}
     for entry in list(found.values()):

@@ -9,7 +9,7 @@ from oneof.lab.paper import published
 from oneof.lab.prepared import TITLES
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.summary import Result
-from oneof.methods import make_method
+from oneof.methods import list_methods
 
 NAMES = {
     "rplg": "RPLG", "rplg-nm": "RPLG-NM", "dirk": "DIRK", "dirk-ref": "DIRK-REF", "sdct": "SDCT",
@@ -96,8 +96,8 @@ def points(value: float | None) -> str:
 
 def _adapted(result: Result, label: str) -> bool:
     """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
-    info = make_method(result.protocol.entry(label).method).info
-    return any(d not in NET_OF_IMAGES for d in result.data) and info.note.startswith("adapted")
+    adapted = {info.name for info in list_methods() if info.note.startswith("adapted")}
+    return any(d not in NET_OF_IMAGES for d in result.data) and result.protocol.entry(label).method in adapted
 
 
 def _cell(result: Result, net: str, data: str, label: str) -> Shown:
@@ -129,10 +129,11 @@ def notes(result: Result, net: str) -> list[str]:
             "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
         ]
     else:
+        marks = f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
         lines = [
             "Test accuracy in %, mean ± standard deviation over "
             f"n = {' or '.join(map(str, counts)) or '0'} splits. "
-            f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
+            f"{marks if p.reference in result.labels else ''}"
             "Mean rank: over splits, then data sets; 1 is best."
         ]
     if any(c.selection_minus_test is not None for c in cells):

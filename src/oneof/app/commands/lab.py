@@ -25,7 +25,7 @@ class Bench:
     to: Path | None = None
     """Folder of the records; default runs/bench/PROTOCOL. Several protocols may share a folder."""
     methods: tuple[str, ...] = ()
-    """Only these rows of the table, or other methods."""
+    """Only these rows of the table, or other methods; `--plugin mine.py` adds your own."""
     data: tuple[str, ...] = ()
     """Only these data sets, or others; without it those that are not at hand are left out."""
     nets: tuple[str, ...] = ()
