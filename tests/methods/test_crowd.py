@@ -65,7 +65,7 @@ def test_likelihoods_match_their_slow_twin(named):
 
 
 def test_targets_follow_the_classifier_and_the_answers():
-    """After each epoch: confusions from the targets; a target is p(y | x) of the last visit times the answers."""
+    """After an epoch the confusions come from the targets as they are then."""
     _, y = blobs()
     candidates = crowd_sets(y)
     one = fit(Crowd(), candidates=candidates, dtype=torch.float64, recipe={"epochs": 1})
