@@ -16,16 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import softmax
 from torch import Tensor
 
-from oneof.candidates.dawid_skene import SaidTable
+from oneof.candidates.dawid_skene import SaidTable, settle
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.targets import EXPONENT
-
-FIRST_STEPS = 20
-"""Of Dawid and Skene's EM, before there is a classifier."""
 
 
 @register("crowd", year=2026, venue="oneof", forwards=1, backwards=1)
@@ -42,10 +38,11 @@ class Crowd(Method):
             evidence = task.candidates.evidence(torch.arange(task.n_rows, device=task.device))
             support = torch.zeros_like(possible, dtype=task.dtype) if evidence is None else evidence
         else:
-            table = state.notes["said"] = SaidTable(task.answers, task.n_rows, task.n_classes)
+            table = state.notes["said"] = SaidTable.of_answers(task.answers, task.n_rows, task.n_classes)
             answered = torch.from_numpy(table.answered).to(task.device)[:, None]
             possible = possible | (answered & task.truth_may_be_outside)
-            support = self.tempered(first_likelihood(table), task)
+            first = settle(table, len(task.answers.workers)).posterior  # Dawid and Skene
+            support = self.tempered(table.log_likelihood(first), task)
         state.notes["possible"] = possible
         support = support.masked_fill(~possible, -torch.inf)
         state.rows.add("support", support)
@@ -72,13 +69,3 @@ class Crowd(Method):
             spoken = state.notes["said"].log_likelihood(state.rows["target"].double().cpu().numpy())
             support = self.tempered(spoken, task).masked_fill(~state.notes["possible"], -torch.inf)
             state.rows.put(torch.arange(task.n_rows, device=task.device), support=support)
-
-
-def first_likelihood(table: SaidTable) -> np.ndarray:
-    """(n, c): log p(answers | truth) by Dawid and Skene's EM, from the shares of the votes."""
-    votes = table.votes @ np.eye(table.n_classes)[table.label] + 1e-9
-    beliefs = votes / votes.sum(axis=1, keepdims=True)
-    for _ in range(FIRST_STEPS):
-        spoken = table.log_likelihood(beliefs)
-        beliefs = softmax(spoken + np.log(beliefs[table.answered].mean(axis=0) + 1e-9), axis=1)
-    return spoken
