@@ -7,7 +7,7 @@ import torch
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.dawid_skene import EVERYBODY, SMOOTHING, SaidTable, estimate_true_labels
-from oneof.methods.crowd import Crowd, first_likelihood
+from oneof.methods.crowd import Crowd
 from oneof.methods.proden import Proden
 from oneof.training import Run
 from tests.methods.harness import C, KillAfter, Killed, MethodTester, assert_same_fit, blobs, fit
@@ -60,12 +60,12 @@ def test_likelihoods_match_their_slow_twin(named):
     y = blobs(30)[1]
     answers = crowd_answers(y, named=named)
     beliefs = np.random.default_rng(1).dirichlet(np.ones(C), len(y))
-    found = SaidTable(answers, len(y), C).log_likelihood(beliefs)
+    found = SaidTable.of_answers(answers, len(y), C).log_likelihood(beliefs)
     np.testing.assert_allclose(found, likelihood_by_hand(answers, len(y), beliefs), atol=1e-10)
 
 
 def test_targets_follow_the_classifier_and_the_answers():
-    """After each epoch: confusions from the targets; a target is p(y | x) of the last visit times the answers."""
+    """After an epoch the confusions come from the targets as they are then."""
     _, y = blobs()
     candidates = crowd_sets(y)
     one = fit(Crowd(), candidates=candidates, dtype=torch.float64, recipe={"epochs": 1})
@@ -95,8 +95,8 @@ def test_the_first_targets_are_no_worse_than_dawid_and_skene():
     _, y = blobs()
     for seed in range(3):
         answers = crowd_answers(y, seed=seed)
-        spoken = first_likelihood(SaidTable(answers, len(y), C))
         classic = estimate_true_labels(answers, len(y), C).posterior
+        spoken = SaidTable.of_answers(answers, len(y), C).log_likelihood(classic)
         assert (spoken.argmax(axis=1) == y).mean() >= (classic.argmax(axis=1) == y).mean()
 
 

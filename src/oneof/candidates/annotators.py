@@ -70,7 +70,7 @@ def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None)
         for part in (np.ones(len(answers)), others > 0, same, beliefs[answers.row, answers.label])
     )
     low, high = beta.ppf([[0.025], [0.975]], right + 0.5, np.maximum(given - right, 0) + 0.5)
-    table = SaidTable(answers, n, c)
+    table = SaidTable.of_answers(answers, n, c)
     said = np.asarray(table.votes.T @ beliefs)  # (worker, label) × truth
     total = np.zeros((size, c))
     np.add.at(total, table.worker, said)

@@ -30,20 +30,26 @@ somebody with few answers is like the others."""
 class SaidTable:
     """Answers as a sparse matrix `votes` (n, pairs), with a column for every (worker, label) that occurs.
 
-    Everything about confusion matrices is then a product with it. Where nobody knows who answered, all
-    answers are one person's.
+    Everything about confusion matrices is then a product with it.
     """
 
-    def __init__(self, answers: Answers, n_rows: int, n_classes: int) -> None:
+    def __init__(self, votes: csr_matrix, worker: np.ndarray, label: np.ndarray, n_classes: int) -> None:
+        self.votes, self.worker, self.label, self.n_classes = votes, worker, label, n_classes
+        self.answered = np.diff(votes.indptr) > 0
+
+    @classmethod
+    def of_answers(cls, answers: Answers, n_rows: int, n_classes: int) -> SaidTable:
+        """Where nobody knows who answered, all answers are one person's."""
         who = answers.worker.astype(np.int64) if answers.named else np.zeros(len(answers), dtype=np.int64)
         pairs, column = np.unique(who * n_classes + answers.label, return_inverse=True)
-        self.worker, self.label, self.n_classes = pairs // n_classes, pairs % n_classes, n_classes
         _, _, group = answers.groups()
         weight = 1.0 / np.bincount(group)[group]
-        self.votes = csr_matrix((weight, (answers.row, column)), shape=(n_rows, len(pairs)))
-        self.answered = np.bincount(answers.row, minlength=n_rows) > 0
+        votes = csr_matrix((weight, (answers.row, column)), shape=(n_rows, len(pairs)))
+        return cls(votes, pairs // n_classes, pairs % n_classes, n_classes)
 
-    def log_said(self, sums: np.ndarray, added: float | np.ndarray, of_each: float) -> np.ndarray:
+    def log_said(
+        self, sums: np.ndarray, added: float | np.ndarray, of_each: float | np.ndarray
+    ) -> np.ndarray:
         """(pairs, c): log p(worker says label | truth), of `votes.T @ beliefs` and counts that are added.
 
         `of_each` is what `added` sums up to over all labels.
@@ -111,8 +117,24 @@ def estimate_true_labels(
         )
     if not len(answers):
         raise CandidateError("Dawid-Skene needs at least one answer; there is none.")
-    table = SaidTable(answers, n_rows, n_classes)
-    worker, label, n_pairs = table.worker, table.label, len(table.label)
+    table = SaidTable.of_answers(answers, n_rows, n_classes)
+    return settle(table, len(answers.workers), smoothing, tolerance, max_iterations)
+
+
+def settle(
+    table: SaidTable,
+    n_workers: int = 1,
+    smoothing: float = SMOOTHING,
+    tolerance: float = 1e-5,
+    max_iterations: int = 100,
+    added: np.ndarray | None = None,
+) -> TrueLabels:
+    """EM itself, also for answers of which nobody knows who gave them.
+
+    `added` (pairs, c), in place of the smoothing: counts that are added to the one confusion matrix.
+    """
+    (n_rows, n_pairs), n_classes = table.votes.shape, table.n_classes
+    worker, label = table.worker, table.label
     named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), label)), shape=(n_pairs, n_classes))
     # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
     blocks = [(table.votes[rows], table.answered[rows]) for rows in row_blocks(n_rows, n_classes)]
@@ -124,7 +146,10 @@ def estimate_true_labels(
     for _ in range(max_iterations):
         # M step: class frequencies and confusion matrices from the current beliefs
         prior = _shares(sums.classes + smoothing)
-        log_said = table.log_said(sums.pairs, smoothing, smoothing * n_classes)
+        if added is None:
+            log_said = table.log_said(sums.pairs, smoothing, smoothing * n_classes)
+        else:
+            log_said = table.log_said(sums.pairs, added, added.sum(axis=0))
         # E step: beliefs from them, in log space
         sums, likelihood = _Sums(n_pairs, n_classes), 0.0
         for said, counted in blocks:
@@ -135,7 +160,7 @@ def estimate_true_labels(
         if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
             converged = True
             break
-    right = np.zeros((len(answers.workers), n_classes))
+    right = np.zeros((n_workers, n_classes))
     right[worker, label] = np.exp(log_said[np.arange(n_pairs), label])
     return TrueLabels(prior, right @ prior, history, converged, table.votes, log_said)
 

@@ -8,7 +8,7 @@ promises that the truth is among them, or where nobody answered). The target of 
 
 with p(y | x) from the last visit. After each epoch the confusions of the annotators are estimated again, from
 the targets as they are then. The first targets are those of Dawid and Skene, without p(y | x). People err
-together on hard rows, hence the exponent; it was fixed on generated crowds (`benchmarks/generated_crowds.py`).
+together on hard rows, hence the exponent (fixed on generated crowds, `benchmarks/generated_crowds.py`).
 Without answers this is PRODEN.
 """
 
@@ -16,16 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import softmax
 from torch import Tensor
 
-from oneof.candidates.dawid_skene import SaidTable
+from oneof.candidates.dawid_skene import SaidTable, settle
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.targets import EXPONENT
-
-FIRST_STEPS = 20
-"""Of Dawid and Skene's EM, before there is a classifier."""
 
 
 @register("crowd", year=2026, venue="oneof", forwards=1, backwards=1)
@@ -33,35 +29,31 @@ FIRST_STEPS = 20
 class Crowd(Method):
     """PRODEN with all labels possible and the answers of the crowd, weighed by who gave them, as evidence."""
 
-    exponent: float = hyper(
-        EXPONENT, low=0.125, high=1.0, log=True, text="how much answers count; 1: all of it"
-    )
+    exponent: float = hyper(EXPONENT, low=0.125, high=1.0, log=True, text="how much the answers count")
 
     def setup(self, task: Task) -> State:
         state = State(task.net)
         possible = task.candidates.dense()
         if task.answers is None:
-            spoken = torch.zeros(possible.shape)
+            evidence = task.candidates.evidence(torch.arange(task.n_rows, device=task.device))
+            support = torch.zeros_like(possible, dtype=task.dtype) if evidence is None else evidence
         else:
-            table = SaidTable(task.answers, task.n_rows, task.n_classes)
+            table = state.notes["said"] = SaidTable.of_answers(task.answers, task.n_rows, task.n_classes)
             answered = torch.from_numpy(table.answered).to(task.device)[:, None]
             possible = possible | (answered & task.truth_may_be_outside)
-            state.notes["said"] = table
-            spoken = torch.from_numpy(first_likelihood(table))
+            first = settle(table, len(task.answers.workers)).posterior  # Dawid and Skene
+            support = self.tempered(table.log_likelihood(first), task)
         state.notes["possible"] = possible
-        support = self.support(state, spoken).to(task.dtype)
+        support = support.masked_fill(~possible, -torch.inf)
         state.rows.add("support", support)
         state.rows.add("target", support.softmax(dim=1))
         return state
 
     def begin(self, task: Task) -> State:
-        return (
-            self.setup(task) if task.answers is not None else super().begin(task)
-        )  # answers are all there is
+        return self.setup(task)  # all evidence is in the support
 
-    def support(self, state: State, log_likelihood: Tensor) -> Tensor:
-        possible = state.notes["possible"]
-        return (self.exponent * log_likelihood.to(possible.device)).masked_fill(~possible, -torch.inf)
+    def tempered(self, log_likelihood: np.ndarray, task: Task) -> Tensor:
+        return torch.from_numpy(self.exponent * log_likelihood).to(task.device, task.dtype)
 
     def row_numbers(self, n_classes: int) -> int:
         return 2 * n_classes
@@ -75,17 +67,5 @@ class Crowd(Method):
     def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
         if "said" in state.notes and step.epoch >= 0:
             spoken = state.notes["said"].log_likelihood(state.rows["target"].double().cpu().numpy())
-            every = torch.arange(task.n_rows, device=task.device)
-            state.rows.put(every, support=self.support(state, torch.from_numpy(spoken)))
-
-
-def first_likelihood(table: SaidTable) -> np.ndarray:
-    """(n, c): log p(answers | truth) by Dawid and Skene's EM, from the shares of the votes."""
-    label = np.zeros((len(table.label), table.n_classes))
-    label[np.arange(len(label)), table.label] = 1
-    votes = table.votes @ label + 1e-9
-    beliefs = votes / votes.sum(axis=1, keepdims=True)
-    for _ in range(FIRST_STEPS):
-        spoken = table.log_likelihood(beliefs)
-        beliefs = softmax(spoken + np.log(beliefs[table.answered].mean(axis=0) + 1e-9), axis=1)
-    return spoken
+            support = self.tempered(spoken, task).masked_fill(~state.notes["possible"], -torch.inf)
+            state.rows.put(torch.arange(task.n_rows, device=task.device), support=support)

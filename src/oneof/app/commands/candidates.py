@@ -192,8 +192,8 @@ class CandidatesImport:
     out: Annotated[Path, arg(metavar="FILE")] = Path("candidates.npz")
     """Where to write, .npz or .parquet (needs polars)."""
     annotator_table: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Where to write what can be said about each annotator (.csv): answers, agreement, estimated accuracy with
-    an interval, confusions."""
+    """Where to write what can be said about each annotator (.csv): answers, agreement, accuracy with an
+    interval, confusions."""
     json: bool = False
     """Print the facts as JSON."""
     import_: Annotated[ImportOptions, arg(name="import")] = field(default_factory=ImportOptions)
