@@ -128,7 +128,7 @@ class Signs:
     def doubtful(self) -> np.ndarray:
         """Boolean (n,): rows with at least one reason, and no trusted label."""
         if self.data.expected_errors is not None:
-            first = np.isin(np.arange(len(self.p)), self.order[: self.data.expected_errors])
+            first = np.isin(np.arange(len(self.data)), self.order[: self.data.expected_errors])
             return first & ~np.asarray(self.data.trusted)
         any_sign = (self.close >= CLOSE) | (self.outside >= OUTSIDE) | (self.split >= SPLIT)
         return (any_sign | (self.disagreement > 0)) & ~np.asarray(self.data.trusted)
