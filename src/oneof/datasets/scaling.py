@@ -83,7 +83,8 @@ class Scaling:
     def fit_blocks(cls, blocks: Iterable[Any], kind: str) -> Scaling:
         """The same of rows that come in parts, none of them empty, in one pass."""
         _check_kind(kind)
-        n, mean, square, low, high = 0, 0.0, 0.0, np.inf, -np.inf
+        n, mean, square = 0, np.zeros(()), np.zeros(())
+        low, high = np.array(np.inf), np.array(-np.inf)
         for block in blocks:
             x = np.asarray(block)
             if kind == "pixels":

@@ -103,6 +103,7 @@ class CandidateOpinions:
         if self.others is not None:
             return g(z)
         *hidden, last = g if isinstance(g, nn.Sequential) else (g,)  # of the last layer the candidates' rows
+        assert isinstance(last, nn.Linear)
         for layer in hidden:
             z = layer(z)
         inside = torch.bmm(last.weight[self.labels], z.unsqueeze(2)).squeeze(2) + last.bias[self.labels]
