@@ -90,6 +90,7 @@ def main() -> None:
                 print(f"seed {seed}, {kind}: {failure}\n  kept in {kept}", flush=True)
             shutil.rmtree(folder, ignore_errors=True)
             seed += 1
+    before = counted_before(file)  # again: another call may have ended meanwhile
     if any(first <= last and seed > start for start, last in before["seeds"]):
         print("some of these attempts were counted before: the summary stays as it is.")
     elif seed > first:

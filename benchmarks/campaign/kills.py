@@ -26,7 +26,7 @@ from oneof.lab.records import Records
 from oneof.lab.run import run_lab
 
 METHODS = ("proden", "rplg", "rplg+", "pico", "valen", "lws")
-WORKERS = 100
+WORKERS = 400
 """One attempt in so many kills workers of each runner; others take less than a second, these a minute."""
 
 
@@ -45,8 +45,8 @@ def start(templates: Path) -> Attempt:
     def attempt(rng: np.random.Generator, folder: Path) -> tuple[str, int]:
         kind = begin(folder, rng.choice(["lab", "fit", "fit", "model", "model", "decisions"]))
         turn = int(rng.bit_generator.seed_seq.entropy) % WORKERS
-        if turn == 50 or (turn == 99 and find_spec("ray")):
-            runner, make = ("local", local_worker) if turn == 50 else ("ray", ray_worker)
+        if turn == 398 or (turn == 399 and find_spec("ray")):
+            runner, make = ("local", local_worker) if turn == 398 else ("ray", ray_worker)
             begin(folder, f"{runner} worker")
             if runner not in guarded:
                 guarded[runner] = Guarded(make, templates, seconds=600.0)
