@@ -141,7 +141,7 @@ class Comparison:
         return int(stored[0])
 
     def longest_within(self, seconds: float) -> int:
-        """Epochs that a budget allows the net that all lengths go by, measured on a few rows; one at least."""
+        """Epochs that a budget allows the net that lengths go by, measured on a few rows; one at least."""
         data, n = self.data, len(self.data.x)
         rows = np.unique(np.linspace(0, n - 1, min(n, MEASURED_ROWS)).astype(np.int64))
         clean = np.arange(data.n_clean)
