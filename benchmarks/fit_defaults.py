@@ -4,7 +4,8 @@
 
 Every method as `oneof fit` would run it: the estimator's defaults, nothing tuned, nothing selected. Random
 80/10/10 splits, two seeds. `candidates`: the training rows with their candidate sets and nothing else.
-`clean`: the 10 % validation rows with their true labels as clean rows besides. Test accuracy on the other 10 %.
+`clean`: the 10 % validation rows with their true labels as clean rows besides. Test accuracy on the other
+10 %.
 
 Records are appended one by one; a stopped run goes on where it was.
 """
