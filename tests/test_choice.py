@@ -86,6 +86,13 @@ def test_clean_rows_judge_where_there_are_some(kind):
         assert (model.label_errors_.wrong[~np.isnan(CLEAN)] == 0).all()
 
 
+def test_one_clean_row_is_enough_for_a_fit():
+    """It is held out by one of the folds, and then nothing can be learned from clean rows alone."""
+    model = auto(epochs=1).fit(X, MASK, clean=np.where(np.arange(N) == 3, Y, np.nan))
+    assert "linear model, clean rows alone" not in [row["name"] for row in model.selection_]
+    assert model.transduction_[3].argmax() == Y[3]
+
+
 def test_a_baseline_that_wins_keeps_the_labels_that_were_given(monkeypatch):
     monkeypatch.setattr(
         choice, "ordered", lambda some, *_, **__: sorted(some, key=lambda c: not c.is_baseline)

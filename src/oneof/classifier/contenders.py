@@ -163,7 +163,11 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, st
     """
     table = data.x.ndim == 2
     if table and isinstance(model.net, str) and model.net in TABLE_NETS:
-        there = {"majority vote": evidence_of(data.candidates), "clean rows alone": data.clean}
+        everywhere = data.n_clean > max(map(len, data.clean_folds), default=0)  # some whatever is held out
+        there = {
+            "majority vote": evidence_of(data.candidates),
+            "clean rows alone": data.clean if everywhere else None,
+        }
         for kind in BASELINES:
             if there.get(kind, kind) is not None:
                 yield f"linear model, {kind}", "baseline", {"net": "linear", "method": kind}
