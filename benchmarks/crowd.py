@@ -93,7 +93,8 @@ def labelled(columns: np.ndarray) -> Candidates:
 
 
 def imported(rule: str) -> Sets:
-    return lambda crowd, seed: crowd.imports[rule].candidates
+    """The sets alone: what votes add as evidence is in generated_crowds.py."""
+    return lambda crowd, seed: crowd.imports[rule].candidates.replace(evidence=None)
 
 
 LINES = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from oneof import Candidates
-from oneof.candidates.dawid_skene import SaidTable, settle
+from oneof.candidates.dawid_skene import SMOOTHING, SaidTable, settle
 from oneof.candidates.evidence import FLOOR, log_likelihoods
 from oneof.tables.candidate_files import load_annotations, save_annotations
 from oneof.tables.importers import (
@@ -86,13 +86,11 @@ def test_votes_are_answers_of_one_crowd(rows):
     beliefs = votes / votes.sum(axis=1, keepdims=True)
     spoken = np.zeros(votes.shape)
     for _ in range(vote_steps(made)):
-        prior, said = beliefs.sum(axis=0) + 1.0, np.ones((3, 3))  # said[label, truth]
+        prior, said = beliefs.sum(axis=0) + SMOOTHING, 1 + 3 * np.eye(3)  # said[label, truth]
         for row, belief in zip(votes, beliefs):
             said += np.outer(row, belief)
         for i, row in enumerate(votes):
-            spoken[i] = [
-                sum(row[k] * math.log(said[k, t] / said[:, t].sum()) for k in range(3)) for t in range(3)
-            ]
+            spoken[i] = [sum(row * np.log(said[:, t] / said[:, t].sum())) for t in range(3)]
             joint = np.exp(spoken[i] - spoken[i].max()) * prior
             beliefs[i] = joint / joint.sum()
     for i, mask in enumerate(made.mask):
@@ -102,7 +100,7 @@ def test_votes_are_answers_of_one_crowd(rows):
 
 def vote_steps(candidates):
     votes = csr_matrix(candidates.evidence_of(np.arange(len(candidates))))
-    found = settle(SaidTable(votes, np.zeros(3, dtype=int), np.arange(3), 3), smoothing=1.0)
+    found = settle(SaidTable(votes, np.zeros(3, dtype=int), np.arange(3), 3), added=1 + 3 * np.eye(3))
     return len(found.log_likelihood)
 
 
