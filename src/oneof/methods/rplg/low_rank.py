@@ -132,12 +132,13 @@ class LowRankBranches(nn.Module):
     def __init__(self, n_classes: int, n_features: int, rank: int, largest_set: int, cap: int) -> None:
         super().__init__()
         self.places, self.capped = min(largest_set, cap), largest_set > cap
-        # As in the whole form opinions start at zero. Of a product's factors, one must not: none would move.
+        # As in the whole form opinions start at zero. Of a product's factors one must not, or none moves;
+        # it is small, because fast corrections only make every branch sure of what it thought first.
         for name, start in (
             ("weight", torch.zeros(n_classes, n_features)),
             ("bias", torch.zeros(n_classes)),
             ("code", torch.randn(rank, n_features) / n_features**0.5),
-            ("of_branch", torch.randn(n_classes, rank)),
+            ("of_branch", torch.randn(n_classes, rank) / max(1, rank)),
             ("of_label", torch.zeros(n_classes, rank)),
         ):
             setattr(self, name, nn.Parameter(start, requires_grad=False))
