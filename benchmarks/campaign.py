@@ -104,6 +104,7 @@ def main() -> None:
         **{name: sum(count[name] for count in counts.values()) for name in ("tries", "hits", "failures")},
         "kinds": dict(sorted(counts.items())),
         "failed": failed[:50],
+        "mended": before.get("mended", []),
     }
     if [first, seed - 1] in before["seeds"]:
         text = json.dumps({**summary, "versions": versions()}, indent=1) + "\n"

@@ -135,7 +135,7 @@ def fitted(method: str, name: str) -> int:
     except OURS as error:
         last = traceback.extract_tb(error.__traceback__)[-1].filename
         if not any(f"/{who}/" in last for who in MADE_BY) or not str(error):
-            raise Failed(f"{method}: foreign {type(error).__name__}: {error!s:.200} ({last})") from error
+            raise Failed(f"{method}: {type(error).__name__}: {error!s:.200} ({Path(last).name})") from error
         return 1
     for what, values in {"predictions": p, "transduction": made.transduction_}.items():
         if not np.isfinite(values).all() or not np.allclose(values.sum(axis=1), 1, atol=1e-3):

@@ -28,9 +28,8 @@ REFUSED = (400, 403, 404, 405, 413, 414, 422, 431)
 HEADERS = (b"content-security-policy", b"x-content-type-options", b"x-frame-options", b"referrer-policy")
 FIXED = """/ /api/start /api/queue /api/queue?view=all /api/queue?view=x /api/queue?column=99
 /api/rows?rows=0,1 /api/rows?rows= /api/image/0 /api/image/1 /api/image/2 /api/image/-1
-/api/image/../secret.txt
 /api/image/..%2fsecret.txt /api/image/%2e%2e%2fsecret.txt /../secret.txt //secret.txt /static/x /api/decisions
-/secret.txt /%00 /\u00e9"""
+/api/image/../secret.txt /secret.txt /%00 /\u00e9"""
 PATHS = [*FIXED.split(), "/api/rows?rows=" + "0," * 300]
 BODY = {"row": 1, "action": "decide", "label": 1, "seen": 0}
 

@@ -31,6 +31,13 @@ def test_one_clean_row_in_the_loss_with_batch_normalisation():
     fit(Proden(), clean=clean, kind="linear", recipe={"clean_weight": 1.0})
 
 
+def test_clean_only_learns_from_one_clean_row():
+    x, y = blobs(8)
+    model = PartialLabelClassifier("clean-only", hidden=(6,), epochs=2, device="cpu")
+    model.fit(x, random_candidates(y, special=False), clean=(x[:1], y[:1]))
+    assert np.isfinite(model.predict_proba(x)).all()
+
+
 def test_maps_of_an_image_are_enough_to_normalise_by():
     images = np.random.default_rng(0).integers(0, 255, size=(8, 1, 8, 8)).astype(np.float32)
     net = nn.Sequential(
