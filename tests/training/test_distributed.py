@@ -125,6 +125,7 @@ def test_errors_reach_every_process(name, text, rank, folder):
 def test_methods_that_compare_rows_are_not_divided():
     assert {info.name for info in list_methods()} - set(SHARDABLE) == {
         "able",
+        "crowd",
         "dirk-ref",
         "pico",
         "sdct",

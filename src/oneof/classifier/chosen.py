@@ -16,6 +16,11 @@ OWN = ("feature_names_in_", "n_features_in_", "encoder_")
 """What the estimator knows of its inputs; contenders see arrays."""
 
 
+def learned(name: str) -> bool:
+    """Whether an attribute was learned by `fit`; `transduction_` may still have to be made."""
+    return name.endswith("_") or name == "_transduction"
+
+
 class ChoicePart:
     """The part of `PartialLabelClassifier` that takes over what a choice found."""
 
@@ -32,7 +37,7 @@ class ChoicePart:
         self.forget()
         chosen = choose(self, X, candidates, clean, groups, weights)
         for name, value in vars(chosen.model).items():
-            if name.endswith("_") and name not in OWN:
+            if learned(name) and name not in OWN:
                 setattr(self, name, value)
         for name in LEFT:
             setattr(self, name, getattr(chosen, name.rstrip("_")))
@@ -50,7 +55,7 @@ class ChoicePart:
         params = self.get_params(deep=False)  # type: ignore[attr-defined]
         plain = type(self)(**{**params, **self.settings_})
         for name, value in vars(self).items():
-            if name.endswith("_"):
+            if learned(name):
                 setattr(plain, name, value)
         for name in ("settings_", "out_of_fold_", "label_errors_"):
             vars(plain).pop(name)
