@@ -54,7 +54,7 @@ def test_plain_strings_stay_labels_and_broken_cells_are_named():
     with pytest.raises(QuestionError, match="is 'a;b' one label, or several"):
         as_candidates(["a;b", "c"])
     assert not holds_sets(np.array(["ant", "bee"]))
-    with pytest.raises(ValueError, match='(?s)row 1, column "y".*cannot be read'):
+    with pytest.raises(ValueError, match=r'(?s)row 1, column "y".*cannot be read'):
         as_candidates(["a|b", "['a' 'b']", "c"])
     with pytest.raises(CandidateError, match="row 1 has no candidate"):
         as_candidates(["a|b", "", "c"])
