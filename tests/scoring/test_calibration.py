@@ -110,3 +110,13 @@ def test_a_label_may_be_wrong_because_the_right_one_is_no_candidate():
     assert label_errors(p, sets).wrong.tolist() == [0.5]
     assert label_errors(p, sets, truth_may_be_outside=True).wrong.tolist() == [0.8]
     assert label_errors(p, sets, labels=np.array([2])).wrong.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("n", [20, 100])
+def test_rows_that_are_all_right_do_not_make_a_model_certain(n):
+    rng = np.random.default_rng(0)
+    logits = rng.standard_normal((n, 4)) + 4 * np.eye(4)[np.arange(n) % 4]
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    mask = np.eye(4, dtype=bool)[p.argmax(axis=1)]
+    sure = tempered(p, temperature(p, mask)).max(axis=1).mean()
+    assert sure == pytest.approx((n + 1) / (n + 2), abs=1e-6)

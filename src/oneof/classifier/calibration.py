@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 from torch import nn
 
@@ -50,8 +50,17 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
         inside = logsumexp(np.where(mask, z, -np.inf), axis=1)
         return float((logsumexp(z, axis=1) - inside).mean())
 
-    found = minimize_scalar(surprise, bounds=(np.log(COOLEST), np.log(HOTTEST)), method="bounded")
-    return float(np.exp(found.x))
+    def too_sure(log_t: float) -> float:
+        """Mean confidence above what so many right rows allow: by Laplace's rule 20 of 20 are no certainty."""
+        z = logits / np.exp(log_t)
+        right = mask[np.arange(len(mask)), logits.argmax(axis=1)].sum()
+        return float(np.exp(z.max(axis=1) - logsumexp(z, axis=1)).mean() - (right + 1) / (len(mask) + 2))
+
+    hottest = np.log(HOTTEST)
+    best = minimize_scalar(surprise, bounds=(np.log(COOLEST), hottest), method="bounded").x
+    if too_sure(best) > 0:
+        best = brentq(too_sure, best, hottest) if too_sure(hottest) < 0 else hottest
+    return float(np.exp(best))
 
 
 def tempered(probabilities: np.ndarray, t: float) -> np.ndarray:
