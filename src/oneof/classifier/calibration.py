@@ -51,7 +51,7 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
         return float((logsumexp(z, axis=1) - inside).mean())
 
     def too_sure(log_t: float) -> float:
-        """Mean confidence above what so many right rows allow: by Laplace's rule 20 of 20 are no certainty."""
+        """Mean confidence above what the right rows allow; by Laplace's rule 20 of 20 are no certainty."""
         z = logits / np.exp(log_t)
         right = mask[np.arange(len(mask)), logits.argmax(axis=1)].sum()
         return float(np.exp(z.max(axis=1) - logsumexp(z, axis=1)).mean() - (right + 1) / (len(mask) + 2))
