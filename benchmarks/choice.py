@@ -151,15 +151,12 @@ def published(name: str) -> Callable[[], ChoiceSet]:
 
 
 def labelme() -> ChoiceSet:
-    """The union of a crowd's answers, with the votes as evidence."""
+    """The union of a crowd's answers, and who gave them."""
     folder, names = data_folder() / "crowd", tuple("01234567")
     with np.load(folder / "labelme_features.npz") as stored:
         parts = {name: stored[name] for name in stored.files}
     made = import_file(folder / "labelme_answers.csv", "crowd", ImportOptions(n_rows=1000, classes=names))
-    assert made.answers is not None
-    votes = made.answers.counts(1000, len(names))
-    sets = voted(made.candidates.mask, votes, names)
-    return ChoiceSet(parts["X_train"], sets, parts["y_train"], parts["X_test"], parts["y_test"])
+    return ChoiceSet(parts["X_train"], made.candidates, parts["y_train"], parts["X_test"], parts["y_test"])
 
 
 def fashion_crowd() -> ChoiceSet:

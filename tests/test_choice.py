@@ -14,6 +14,7 @@ from oneof.classifier.calibration import tempered
 from oneof.classifier.contenders import ChoiceData, Contender, portfolio, promising, row_folds
 from oneof.classifier.settings import default_epochs
 from oneof.classifier.standings import as_good, note, ordered
+from oneof.tables.importers import from_answers
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -230,6 +231,29 @@ def test_the_portfolio_follows_what_was_asked_for():
     assert all(name.split(", ")[1] == "own net" for name in own)
 
 
+def test_who_said_what_brings_the_crowd_method_in():
+    made = answered().candidates
+    data = ChoiceData.of(auto(), X, made, None, None, 0)
+    methods = {s["method"] for _, kind, s in portfolio(auto(), data, 50) if kind == "method"}
+    assert methods == {"proden", "rplg+", "crowd"}
+
+
+def answered(each=15):
+    """Answers of ten people who are right three times out of four; with 15 of them nobody is in doubt."""
+    rng = np.random.default_rng(0)
+    said = np.where(rng.random((N, each)) < 0.75, Y[:, None], rng.integers(3, size=(N, each)))
+    people = rng.permuted(np.tile(np.arange(each), (N, 1)), axis=1)
+    return from_answers(np.repeat(np.arange(N), each), people.ravel(), said.ravel(), classes=range(3))
+
+
+def test_fifteen_answers_leave_few_labels_in_doubt():
+    """The votes say what the features do not: errors are counted by both."""
+    features = np.random.default_rng(1).normal(size=X.shape)  # nothing to learn
+    found = auto().fit(features, answered().candidates).label_errors_
+    assert (found.labels == Y).mean() > 0.95
+    assert found.expected < 0.3 * N
+
+
 def contender(name, hits, **settings):
     """One that is right (and inside its sets) for so many of ten rows."""
     p = np.where(np.arange(10) < hits, 0.9, 0.1)
@@ -282,6 +306,13 @@ def test_support_counts_where_candidates_carry_evidence():
     data = replace(data, candidates=voted)
     other = contender("other", 0)
     assert ordered([sure, other], data) == [other, sure]
+
+
+def test_a_long_training_is_no_better_where_sets_are_noisy():
+    data, short, long = ten_rows(), contender("short", 9, epochs=2), contender("long", 9)
+    assert ordered([short, long], data, final=True)[0] is long
+    noisy = replace(data, candidates=data.candidates.replace(truth_may_be_outside=True))
+    assert ordered([short, long], noisy, final=True)[0] is short
 
 
 def test_hopeless_contenders_are_left_out():

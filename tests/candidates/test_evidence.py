@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from oneof import Candidates
 from oneof.candidates.dawid_skene import SMOOTHING, SaidTable, settle
-from oneof.candidates.evidence import FLOOR, log_likelihoods
+from oneof.candidates.evidence import FLOOR, label_likelihoods, log_likelihoods
 from oneof.tables.candidate_files import load_annotations, save_annotations
 from oneof.tables.importers import (
     dawid_skene,
@@ -114,3 +114,36 @@ def test_a_vote_is_worth_what_people_are_worth():
         one = (behind == -1) & (log_likelihoods(made) > FLOOR)
         expected = -math.log(accuracy * 4 / (1 - accuracy))
         assert log_likelihoods(made)[one].mean() == pytest.approx(expected, rel=0.15)
+
+
+def test_labels_that_nobody_named_are_as_likely_as_the_answers_make_them():
+    votes = np.array([[9, 1, 0], [0, 9, 1], [1, 0, 9], [5, 0, 0]])
+    open_sets = Candidates.from_mask(votes > 0, evidence=votes[votes > 0], truth_may_be_outside=True)
+    every = label_likelihoods(open_sets)
+    assert np.isfinite(every).all()
+    inside = (
+        every[open_sets.mask]
+        - np.maximum.reduceat(every[open_sets.mask], open_sets.starts[:-1])[open_sets.compact.rows]
+    )
+    np.testing.assert_allclose(inside, log_likelihoods(open_sets), atol=1e-9)
+    assert every[3].argmax() == 0
+    closed = label_likelihoods(open_sets.replace(truth_may_be_outside=False))
+    assert (closed == -np.inf).tolist() == (~open_sets.mask).tolist()
+
+
+def test_scores_say_nothing_about_labels_outside_the_set():
+    made = Candidates.from_mask([[1, 1, 0]], evidence=[0.8, 0.2], truth_may_be_outside=True)
+    np.testing.assert_allclose(label_likelihoods(made), [[0, math.log(0.25), math.log(0.25)]])
+    assert label_likelihoods(Candidates.from_mask([[1, 1, 0]])) is None
+
+
+def test_who_answered_counts_where_it_is_known():
+    """Three people who are right mostly, and four who say anything."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=300)[:, None]
+    said = np.where(rng.random((300, 7)) < [0.9, 0.9, 0.9, 0, 0, 0, 0], truth, rng.integers(3, size=(300, 7)))
+    rows, people = np.repeat(np.arange(300), 7), np.tile(list("abcdefg"), 300)
+    made = from_answers(rows, people, said.ravel()).candidates
+    right = (label_likelihoods(made).argmax(axis=1) == truth[:, 0]).mean()
+    by_votes = (label_likelihoods(made.replace(answers=None)).argmax(axis=1) == truth[:, 0]).mean()
+    assert right > 0.95 > by_votes

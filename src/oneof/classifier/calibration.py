@@ -63,9 +63,9 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
     return float(np.exp(best))
 
 
-def tempered(probabilities: np.ndarray, t: float) -> np.ndarray:
-    """Probabilities as they are after their logits were divided by t."""
-    z = np.log(np.maximum(probabilities, TINY)) / t
+def tempered(probabilities: np.ndarray, t: float, log_evidence: np.ndarray | float = 0.0) -> np.ndarray:
+    """Probabilities as they are after their logits were divided by t and evidence was added."""
+    z = np.log(np.maximum(probabilities, TINY)) / t + log_evidence
     return np.exp(z - logsumexp(z, axis=1, keepdims=True))
 
 

@@ -25,7 +25,9 @@ from oneof.classifier.baselines import fit_baseline
 from oneof.classifier.calibration import ENOUGH, LabelErrors, label_errors, temperature, tempered
 from oneof.classifier.contenders import METHODS, ChoiceData, Contender, portfolio, promising
 from oneof.classifier.fold_files import FoldFiles
+from oneof.classifier.scoring import restricted
 from oneof.classifier.standings import note, ordered, score, table
+from oneof.methods.targets import EXPONENT
 from oneof.training.progress import closing
 
 LONG_FITS = 8
@@ -65,7 +67,11 @@ def choose(
     for number in range(best.rounds, len(data.folds)):  # a budget may have ended the comparison before
         comparison.judge(best, number)
     fitted = comparison.fitted(best, np.arange(len(X)), np.arange(data.n_clean), last=True)
-    if data.clean is not None and data.clean_rows is not None:  # baselines know nothing of these labels
+    # baselines know nothing of votes and scores, nor of the labels of the clean rows
+    if best.is_baseline and data.likelihoods is not None:
+        spoken = tempered(fitted.transduction_, 1.0, EXPONENT * data.likelihoods)
+        fitted.transduction_ = restricted(spoken, candidates.mask).astype(np.float32)
+    if data.clean is not None and data.clean_rows is not None:
         fitted.transduction_[data.clean_rows] = np.eye(data.candidates.n_classes)[data.clean.columns]
     left = [c for c in comparison.contenders if c.rounds and c not in finalists]
     left.sort(key=lambda c: (c.rounds, score(c, data)), reverse=True)
@@ -97,8 +103,9 @@ def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarr
     trusted = np.zeros(len(p), dtype=bool)
     if data.clean_rows is not None:
         trusted[data.clean_rows] = True
+    spoken = data.likelihoods
     return p, label_errors(
-        p,
+        p if spoken is None else tempered(p, 1.0, EXPONENT * spoken),
         mask,
         labels=fitted.transduction_.argmax(axis=1),
         truth_may_be_outside=data.candidates.truth_may_be_outside,

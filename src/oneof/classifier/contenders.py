@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 
 from oneof.candidates import Candidates
+from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.baselines import BASELINES, KnownRows, evidence_of
 from oneof.classifier.clean import clean_vector
 from oneof.classifier.inputs import as_numpy, class_array, is_pair, known, label_columns
@@ -19,6 +21,8 @@ METHODS = ("proden", "rplg+")
 """RPLG+ leads `results/rplg_plus`, PRODEN `results/table2` and the crowd."""
 ALSO_MLP = ("cc",)
 """Good in `results/rplg_plus` with an MLP. IDGP, first in `results/fit_defaults`, takes thrice as long."""
+FOR_ANSWERS = "crowd"
+"""Where it is known who said what; best on generated crowds (`results/crowd`)."""
 LONG_TRAININGS = 2
 """How many of the nets that were trained shortly are trained long."""
 FOLDS = 3
@@ -99,6 +103,11 @@ class ChoiceData:
         clean_folds += [np.zeros(0, dtype=np.int64)] * (len(folds) - len(clean_folds))
         return cls(X, candidates, known_rows, rows, folds, clean_folds, weights)
 
+    @cached_property
+    def likelihoods(self) -> np.ndarray | None:
+        """(n, c): what answers, votes or scores say about the labels (`label_likelihoods`)."""
+        return label_likelihoods(self.candidates)
+
     @property
     def n_clean(self) -> int:
         return 0 if self.clean is None else len(self.clean)
@@ -173,10 +182,13 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, st
                 yield f"linear model, {kind}", "baseline", {"net": "linear", "method": kind}
     nets = ["linear", "mlp"] if table and model.net == "mlp" else [model.net]
     scalings = ["standard", "global"] if table and model.scaling == "standard" else [model.scaling]
+    crowd = data.candidates.answers is not None
+    linear = (METHODS[0], FOR_ANSWERS) if crowd else METHODS
+    methods = (*METHODS, FOR_ANSWERS) if crowd else METHODS + ALSO_MLP
     for net in nets:
         # a short training of a linear model would stop before it has learned
         for length in (LONG,) if net == "linear" else (SHORT, LONG):
-            for method in METHODS if net == "linear" else METHODS + ALSO_MLP:
+            for method in linear if net == "linear" else methods:
                 for scaling in scalings:
                     settings = {
                         "method": method,

@@ -15,15 +15,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
-from oneof.classifier.baselines import evidence_of
-from oneof.classifier.calibration import TINY
 from oneof.classifier.contenders import ChoiceData, Contender
 from oneof.classifier.scoring import label_free
 
 EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
 """Standard errors of the difference within which two contenders count as equal."""
-RECORDS = ("rplg+", "proden", "cc")
+RECORDS = ("crowd", "rplg+", "proden", "cc")
 """Methods in the order of `results/rplg_plus`, on tables."""
 
 
@@ -42,9 +41,8 @@ def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.nda
     cover, share = np.full((2, len(p)), np.nan)
     if judged.any():
         cover[judged], share[judged] = label_free(p[judged], mask[judged])
-    evidence = evidence_of(data.candidates)
-    if evidence is not None:
-        support = evidence / np.maximum(evidence.max(axis=1, keepdims=True), TINY)
+    if data.likelihoods is not None:
+        support = softmax(data.likelihoods, axis=1)
         cover[judged] = support[judged, p[judged].argmax(axis=1)]
     return cover, share
 
@@ -61,12 +59,17 @@ def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = Fal
     `final`: first comes what the records prefer among the equals of the best one.
     """
     found = {c.name: criteria(c, data) for c in contenders}
-    by_name = {c.name: c for c in sorted(contenders, key=preference)}
+    noisy = data.candidates.truth_may_be_outside
+
+    def favour(contender: Contender) -> tuple[float, int]:
+        return preference(contender, noisy)
+
+    by_name = {c.name: c for c in sorted(contenders, key=favour)}
     order = [by_name[name] for name in _ordered(list(by_name), found)]
     if final and order:
         top = order[0]
         equal = [c for c in order if same_net(c, top) and all_as_good(found[c.name], found[top.name])]
-        order.sort(key=lambda c: c is not min(equal or [top], key=preference))
+        order.sort(key=lambda c: c is not min(equal or [top], key=favour))
     return order
 
 
@@ -88,11 +91,12 @@ def same_net(one: Contender, other: Contender) -> bool:
     return one.kind == other.kind and one.settings["net"] == other.settings["net"]
 
 
-def preference(contender: Contender) -> tuple[float, int]:
-    """Small for what the records favour: long trainings, and RPLG+."""
+def preference(contender: Contender, noisy: bool) -> tuple[float, int]:
+    """Small for what the records favour: RPLG+, and a long training unless it learns noisy sets by heart."""
     settings = contender.settings
     place = RECORDS.index(settings["method"]) if settings["method"] in RECORDS else len(RECORDS)
-    return -settings.get("epochs", 0), place
+    epochs = settings.get("epochs", 0)
+    return epochs if noisy else -epochs, place
 
 
 def all_as_good(one: Sequence[np.ndarray], best: Sequence[np.ndarray]) -> bool:
@@ -130,7 +134,7 @@ def table(
 ) -> list[dict[str, Any]]:
     """`selection_`: finalists in their order, the chosen one first, then those that left earlier."""
     winner = criteria(finalists[0], data)
-    voted = evidence_of(data.candidates) is not None
+    voted = data.likelihoods is not None
     by = "support of the prediction" if voted else "covering rate"
     made = []
     for place, c in enumerate((*finalists, *others)):
