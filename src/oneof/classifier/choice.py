@@ -90,27 +90,26 @@ def used(best: Contender) -> dict[str, Any]:
 def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:
     """Make the model as sure as it was right out of fold. The rows' probabilities, and what these say about
     the labels that the model gave them (`transduction_`)."""
-    mask, p, clean = data.candidates.mask, best.probabilities, data.clean
+    sets, mask, p, clean = data.candidates, data.candidates.mask, best.probabilities, data.clean
     judged = ~np.isnan(p[:, 0])
     if not judged.all():
         return p, label_errors(fitted.transduction_, mask)
-    if clean is not None and len(clean) >= ENOUGH:
-        t = temperature(best.clean_probabilities, np.eye(mask.shape[1], dtype=bool)[clean.columns])
-    else:
-        t = temperature(p, mask)
+    enough = clean is not None and len(clean) >= ENOUGH
+    right = np.eye(sets.n_classes, dtype=bool)[clean.columns] if clean is not None else mask
+    t = temperature(best.clean_probabilities, right) if enough else temperature(p, mask)
     fitted.set_temperature(t)
     p = tempered(p, t)
+    possible = np.ones_like(mask) if sets.truth_may_be_outside else mask
+    believed = p if data.likelihoods is None else tempered(p, 1.0, EXPONENT * data.likelihoods)
+    believed = restricted(believed, possible)
     trusted = np.zeros(len(p), dtype=bool)
     if data.clean_rows is not None:
         trusted[data.clean_rows] = True
-    spoken = data.likelihoods
-    return p, label_errors(
-        p if spoken is None else tempered(p, 1.0, EXPONENT * spoken),
-        mask,
-        labels=fitted.transduction_.argmax(axis=1),
-        truth_may_be_outside=data.candidates.truth_may_be_outside,
-        trusted=trusted,
-    )
+        if enough:  # wrong candidates look like the right one: among them alone a model is right less often
+            t = temperature(believed[data.clean_rows], right)
+            believed = restricted(tempered(believed, t), possible)
+    labels = fitted.transduction_.argmax(axis=1)
+    return p, label_errors(believed, possible, labels=labels, trusted=trusted)
 
 
 @dataclass
