@@ -1,12 +1,13 @@
-"""How much should answers count beside the classifier? An exponent, fixed on generated crowds; then LabelMe.
+"""How much should answers count beside a classifier? An exponent, fixed on generated crowds; then real ones.
 
     OMP_NUM_THREADS=1 python benchmarks/generated_crowds.py --to results/crowd/exponents.jsonl
-    ONEOF_DATA=DIR python benchmarks/generated_crowds.py --labelme --to results/crowd/evidence.jsonl
+    ONEOF_DATA=DIR python benchmarks/generated_crowds.py --real labelme --to results/crowd/evidence.jsonl
+    ONEOF_DATA=DIR python benchmarks/generated_crowds.py --real cifar10n --to results/crowd/cifar10n.jsonl
 
 Generated: people of different skill and habits, who err together where rows look like another class, and some
 who answer at random. Recorded for each exponent: training labels that are right, and accuracy on test rows.
-LabelMe: the exponent as it is in the library, with 20 epochs at 3e-3 and with the library's default length; a
-test row is looked at once per fit.
+LabelMe and CIFAR-10N: the exponent as it is in the library, with 20 epochs at 3e-3 and with the library's
+default length; a test row is looked at once per fit.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.datasets import load_digits, make_classification
+from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 import oneof.training.ongoing
@@ -29,6 +31,7 @@ from common import print_table
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.dawid_skene import estimate_true_labels
+from oneof.datasets import data_folder, load
 from oneof.tables.files import write_text
 from oneof.tables.importers import from_answers
 
@@ -109,6 +112,26 @@ def labelme() -> Answered:
     return Answered(p["X_train"], p["y_train"], found.imports["union"], p["X_test"], p["y_test"])
 
 
+def cifar10n() -> Answered:
+    """5,000 CIFAR-10 images with three answers each, as if of three people; 64 principal components."""
+    data = load("cifar10")
+    assert data.x_test is not None
+    assert data.y_test is not None
+    with np.load(data_folder() / "crowd" / "cifar10n.npz") as stored:
+        labels, truth = stored["labels"][:5000], stored["clean"][:5000]
+    pixels = [
+        np.asarray(x[:5000], dtype=np.float32).reshape(5000, -1) / 255 for x in (data.x_train, data.x_test)
+    ]
+    axes = PCA(64, random_state=0).fit(pixels[0])
+    x, x_test = map(axes.transform, pixels)
+    rows, people = np.divmod(np.arange(15_000), 3)
+    made = from_answers(rows, people, labels.ravel(), n_rows=5000, classes=range(10))
+    return Answered(x, truth.astype(int), made, x_test, data.y_test[:5000])
+
+
+REAL = {"labelme": labelme, "cifar10n": cifar10n}
+
+
 def aggregated(data: Answered) -> dict[str, np.ndarray]:
     """One label per row: majority vote with ties by chance, and Dawid and Skene's."""
     n, c = data.made.candidates.shape
@@ -149,17 +172,17 @@ def fits(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, help="file for the records")
-    parser.add_argument("--labelme", action="store_true", help="LabelMe instead of generated crowds")
+    parser.add_argument("--real", choices=REAL, help="a real crowd instead of generated ones")
     parser.add_argument("--seeds", type=int, default=3)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     records = []
     for seed in range(chosen.seeds):
-        if chosen.labelme:
-            data = labelme()
+        if chosen.real:
+            data = REAL[chosen.real]()
             for length in (SHORT, {}):
-                records += [{"set": "LabelMe", **r} for r in fits(data, seed, (None,), length)]
+                records += [{"set": chosen.real, **r} for r in fits(data, seed, (None,), length)]
         else:
             for name, kind in KINDS.items():
                 records += [{"set": name, **r} for r in fits(generated(kind, seed), seed, EXPONENTS, SHORT)]
