@@ -18,22 +18,17 @@ from oneof.tables.files import replacing
 from oneof.tables.reader import needs_polars
 
 PART_BYTES = 32 << 20
+WRITTEN = (".csv", ".tsv", ".parquet")
 
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[CsvWriter | ParquetWriter]:
     """A writer by the ending of the name; the file is there when the block ends well."""
     path = Path(path)
-    kinds: dict[str, Callable[[Path], CsvWriter | ParquetWriter]] = {
-        ".csv": CsvWriter,
-        ".tsv": CsvWriter,
-        ".parquet": ParquetWriter,
-    }
-    made = kinds.get(path.suffix.lower())
-    if made is None:
-        raise DataError(f"{path} ends in {path.suffix!r}; rows are written as {', '.join(kinds)}.")
+    if path.suffix.lower() not in WRITTEN:
+        raise DataError(f"{path} ends in {path.suffix!r}; rows are written as {', '.join(WRITTEN)}.")
     with replacing(path) as beside:
-        writer = made(beside)
+        writer = ParquetWriter(beside) if path.suffix.lower() == ".parquet" else CsvWriter(beside)
         try:
             yield writer
             writer.finish()
