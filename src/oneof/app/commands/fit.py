@@ -25,10 +25,10 @@ SHOWN_NAMES = 8
 class Fit:
     """Learn a classifier from rows that carry candidate labels.
 
-    Rows come as a table (CSV, TSV, Parquet; numbers, texts, missing values), as embeddings (npy, npz) or as
-    a folder of images (--images). Candidates are a column of the table, such as cat|dog or ["cat", "dog"],
-    or a file made by `oneof candidates import`. Writes a folder with the model, labels.csv (for every row the
-    label the model believes in), report.html, and what `oneof review` needs.
+    Rows come as a table (CSV, TSV, Parquet; numbers, categories, free text, gaps), as embeddings (npy, npz)
+    or as a folder of images (--images). Candidates are a column of the table, such as cat|dog or
+    ["cat", "dog"], or a file made by `oneof candidates import`. Writes a folder with the model, labels.csv
+    (for every row the label the model believes in), report.html, and what `oneof review` needs.
     """
 
     candidates: Annotated[str, arg(metavar="COLUMN|FILE")]
@@ -57,6 +57,11 @@ class Fit:
     """Feature columns; default: all others that can be used."""
     ignore: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
     """Columns to leave out."""
+    text: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
+    """Columns of free text, whose words become features; default: found out (three words a cell and more)."""
+    embed: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder of a sentence-transformers model to read free text by, in place of its words (extra embed);
+    predictions need it too."""
     sep: str | None = None
     """What stands between the cells of a CSV file; default: found out (, ; tab |)."""
     encoding: str | None = None
@@ -104,6 +109,7 @@ class Fit:
         from oneof.app.fit.clean import clean_inputs, divide, read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
         from oneof.app.fit.plan import parse_budget
+        from oneof.tables.free_text import use_sentences
 
         budget = None if self.budget is None else parse_budget(self.budget)
         data = self._read()
@@ -114,7 +120,8 @@ class Fit:
         learns = clean is not None and self._learns(model, data, len(clean))
         division = divide(data, clean, learns, self.check_share, self.seed)
         taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
-        x, encoder = data.inputs(division.encoder_rows, self.features, taken)
+        sentences = None if self.embed is None else use_sentences(self.embed)
+        x, encoder = data.inputs(division.encoder_rows, self.features, taken, self.text, sentences)
         names = np.array(data.candidates.classes, dtype=object)
         further = None if clean is None else clean_inputs(clean, encoder)
         for line in self._about(data, encoder, clean, division):

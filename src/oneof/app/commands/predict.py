@@ -27,6 +27,8 @@ class Predict:
     """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file."""
     device: str | None = None
     """Where to compute; default: what the model was trained with."""
+    embed: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder of the sentence-transformers model, where the model was fitted with --embed."""
     wishes: Wishes = field(default_factory=Wishes)
 
     def run(self) -> int:
@@ -35,7 +37,10 @@ class Predict:
         from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_file
         from oneof.classifier.persist import load
+        from oneof.tables.free_text import use_sentences
 
+        if self.embed is not None:
+            use_sentences(self.embed)
         model = load(self.model)
         if self.device is not None:
             model.device = self.device
