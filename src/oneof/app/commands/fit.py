@@ -28,7 +28,8 @@ class Fit:
     Rows come as a table (CSV, TSV, Parquet; numbers, categories, free text, gaps), as embeddings (npy, npz)
     or as a folder of images (--images). Candidates are a column of the table, such as cat|dog or
     ["cat", "dog"], or a file made by `oneof candidates import`. Writes a folder with the model, labels.csv
-    (for every row the label the model believes in), report.html, and what `oneof review` needs.
+    (for every row the label the model believes in), annotators.csv (where it is known who answered),
+    report.html, and what `oneof review` needs.
     """
 
     candidates: Annotated[str, arg(metavar="COLUMN|FILE")]
@@ -306,6 +307,8 @@ class Fit:
         lines = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"
+        if fitted.review.annotators:
+            lines["annotators"] = self.out / "annotators.csv"
         for name, path in lines.items():
             print(f"{name + ':':8} {path}")
         what = "TABLE" if self.images is None else "FOLDER"

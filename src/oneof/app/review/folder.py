@@ -12,14 +12,17 @@ import json
 import os
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
+from oneof.candidates.annotators import Annotator, annotator_table
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.compact import CompactSets, row_blocks
+from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.tables.errors import DataError
 from oneof.tables.files import refuse_links, write_text, write_with
 from oneof.tables.reader import read_json
@@ -129,6 +132,21 @@ class ReviewData:
     def expected_errors(self) -> int | None:
         """How many labels are expected to be wrong, where that is known."""
         return None if self.wrong is None else round(float(self.wrong.sum()))
+
+    @cached_property
+    def annotators(self) -> list[Annotator]:
+        """What can be said about each of them, by Dawid and Skene's estimate and by trusted labels.
+
+        Not by the model: its beliefs are soft after a short training, and everybody would look worse.
+        """
+        if self.answers is None or not len(self.answers) or not self.answers.named:
+            return []
+        from oneof.candidates.annotations import Annotations
+
+        beliefs = estimate_true_labels(self.answers, *self.candidates.shape).posterior
+        if self.transduction is not None:
+            beliefs[self.trusted] = self.transduction[self.trusted]
+        return annotator_table(Annotations(self.candidates, answers=self.answers), beliefs)
 
     def name_of(self, row: int) -> Any:
         """What the user calls a row."""
