@@ -18,6 +18,7 @@ from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
 from oneof.app.fit_page.from_model import model_settings
 from oneof.app.fit_page.page import REVIEWED, write_fit_report
 from oneof.app.review.folder import ReviewData
+from oneof.app.review.similar import places_of
 from oneof.candidates.cells import SEPARATOR
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
@@ -88,6 +89,7 @@ class Fitted:
             wrong=self.wrong,
             id_column=data.id_column,
             fingerprint=data.fingerprint,
+            places=places_of(self.x, self.model.prepare),
         )
 
     def write(self, folder: Path) -> None:

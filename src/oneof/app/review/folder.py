@@ -72,6 +72,8 @@ class ReviewData:
         How probably the label of a row is wrong, by a model that had not seen it.
     fingerprint : str, optional
         Digest of the rows; where there are no ids it ties decisions to them. Default: that of the sets.
+    places : array (n, d), optional
+        Where rows lie (`places_of`), to show similar ones.
     """
 
     candidates: Candidates
@@ -86,6 +88,7 @@ class ReviewData:
     id_column: str | None = None
     fingerprint: str | None = None
     wrong: np.ndarray | None = None
+    places: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.probabilities = self._matrix("probabilities", self.probabilities)
@@ -107,10 +110,13 @@ class ReviewData:
         if self.image_folder is not None:
             self.image_folder = os.path.abspath(self.image_folder)
         self._check_answers()
+        if self.places is not None and np.ndim(self.places) != 2:
+            raise ReviewError(f"places has {np.ndim(self.places)} axes; it is an array (rows, directions).")
         columns: dict[str, Any] = {
             f"features[{name!r}]": values for name, values in (self.features or {}).items()
         }
         columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted, "wrong": self.wrong}
+        columns["places"] = self.places
         for what, values in columns.items():
             if values is not None and len(values) != len(self):
                 raise ReviewError(f"{what} has {len(values)} entries, but there are {len(self)} rows.")
@@ -147,6 +153,11 @@ class ReviewData:
         if self.transduction is not None:
             beliefs[self.trusted] = self.transduction[self.trusted]
         return annotator_table(Annotations(self.candidates, answers=self.answers), beliefs)
+
+    @cached_property
+    def spread(self) -> float:
+        """How far rows lie from their middle, in the mean of the squares."""
+        return 0.0 if self.places is None else float(self.places.astype(np.float32).var(axis=0).sum())
 
     def name_of(self, row: int) -> Any:
         """What the user calls a row."""
@@ -195,6 +206,8 @@ class ReviewData:
             arrays["truth"] = self.candidates.truth
         if self.wrong is not None:
             arrays["wrong"] = np.asarray(self.wrong, dtype=np.float32)
+        if self.places is not None:
+            arrays["places"] = self.places
         if self.answers is not None:
             for part in ("row", "worker", "label"):
                 arrays[f"answers.{part}"] = getattr(self.answers, part)
@@ -262,6 +275,7 @@ class ReviewData:
             names.get("id_column"),
             names.get("fingerprint"),
             arrays.get("wrong"),
+            arrays.get("places"),
         )
 
     def _matrix(self, name: str, given: Any) -> np.ndarray:
