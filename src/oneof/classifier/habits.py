@@ -9,7 +9,7 @@ from oneof.candidates.cells import short
 
 
 class ScikitHabits:
-    """The part of `PartialLabelClassifier` that copies, sets, describes and continues it as scikit-learn asks."""
+    """The part of `PartialLabelClassifier` that sets, copies, describes and continues it."""
 
     warm_start: bool
     method: Any

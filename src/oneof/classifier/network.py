@@ -125,8 +125,8 @@ class NetworkPart:
             shapes = [{name: value.shape for name, value in n.state_dict().items()} for n in (net, wanted)]
             if shapes[0] != shapes[1]:
                 raise ValueError(
-                    "warm_start goes on with the network of the fit before, but net, hidden or batch_norm ask "
-                    f"for another one ({self.net}).\n  Set them back, or fit with warm_start=False."
+                    "warm_start goes on with the network of the fit before, but net, hidden or batch_norm "
+                    f"ask for another one ({self.net}).\n  Set them back, or fit with warm_start=False."
                 )
         return deepcopy(net)
 

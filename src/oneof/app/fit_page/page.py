@@ -13,6 +13,8 @@ from oneof.tables.files import write_text
 REVIEWED = 50
 SHOWN_CANDIDATES = 6
 SHOWN_ANNOTATORS = 50
+UNBROKEN = 40
+"""Names and ids up to so many characters stay on one line."""
 
 
 def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
@@ -34,6 +36,7 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
         review=[outcome.listed.facts(row) for row in outcome.doubtful[:REVIEWED]],
         shown=SHOWN_CANDIDATES,
         shown_annotators=SHOWN_ANNOTATORS,
+        unbroken=UNBROKEN,
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
         decided=DECIDED,
