@@ -75,8 +75,8 @@ class Fit:
     set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
     """Hyper-parameters of the method; `oneof methods NAME` lists them."""
     net: str = "auto"
-    """The network: mlp or linear for tables; lenet, resnet18 and others for images. auto: mlp (with --method
-    auto both for tables) or resnet18."""
+    """The network: mlp or linear for tables; lenet (small), resnet18 and others for images. auto: mlp or
+    resnet18. Which of mlp and linear is better depends on the rows: --method auto compares both."""
     scaling: Literal["standard", "global", "minmax", "none"] = "standard"
     """How features are scaled."""
     epochs: int | None = None
@@ -183,6 +183,11 @@ class Fit:
                 "give the rows as a TABLE or as a folder of images (--images FOLDER)"
                 + (", not both." if self.table else ".")
             )
+        if self.images is not None and self.net not in ("auto", *IMAGE_NETS):
+            raise DataError(
+                f"--net {self.net} takes no images; those that do are {', '.join(IMAGE_NETS)}.\n"
+                "  The smallest, quick enough without a GPU, is --net lenet."
+            )
         if self.images is not None:
             return from_images(self.images, self.candidates, self.image_size)
         assert self.table is not None
@@ -262,7 +267,7 @@ class Fit:
             estimate = measure(model, x, sets, clean)
             print(estimate.describe(epochs, compared), flush=True)
             if budget is not None:
-                plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began)
+                plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began, model.net)
                 model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
                 print(plan.note, flush=True)
         return model.recipe(len(x)).epochs
@@ -337,3 +342,5 @@ class Fit:
                 right=["score", "± standard error"],
             )
         print(model.selection_note_)
+        if self.net == "mlp" and rows[0]["kind"] == "method" and model.chosen_model().net == "linear":
+            print("--net mlp was compared with linear, which did better; --method NAME --net mlp insists")
