@@ -150,6 +150,13 @@ def test_from_tickets_to_predictions(tmp_path, capsys, monkeypatch):
     assert run(capsys, "predict", "model", "t.csv", "--batch", "7")[0] == 0
     told = pd.read_csv("predictions.csv")["label"]
     assert (told.to_numpy() == model.predict(frame)).all()
+    odd = frame.to_csv(index=False, sep="^").replace("thanks", "Grüße")
+    (tmp_path / "odd.csv").write_bytes(odd.encode("cp1250"))
+    code, said = run(
+        capsys, "predict", "model", "odd.csv", "--sep", "^", "--encoding", "cp1250", "--keep", "text"
+    )
+    assert code == 0, said
+    assert any("Grüße" in text for text in pd.read_csv("predictions.csv")["text"])
     assert next(iter(json.loads((tmp_path / "model/review.json").read_text())["features"])) == "text"
 
 

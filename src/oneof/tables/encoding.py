@@ -125,7 +125,8 @@ class TableEncoder:
         absent = sum(code.flag for code in self.codes)
         more = f", {absent} with missing values" if absent else ""
         plural = "s" if len(self.codes) > 1 else ""
-        return f"{' and '.join(parts)} column{plural}{more}: {len(self.feature_names)} features"
+        features = f"{len(self.feature_names)} feature{'s' if len(self.feature_names) > 1 else ''}"
+        return f"{' and '.join(parts)} column{plural}{more}: {features}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
