@@ -22,7 +22,7 @@ LEAST_WORDS = 3
 """A column of many different texts is prose from so many words per cell on: names and ids have fewer."""
 MOST_WORDS = 5000
 MOST_DIMENSIONS = 200
-ENOUGH_ROWS = 50_000
+ENOUGH_ROWS = 20_000
 """Words and directions are learned from about so many rows, spread over the column."""
 A_WORD = re.compile(r"[^\W\d_]{2}")
 
@@ -80,7 +80,7 @@ class TextColumn:
     def _counted(self) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        made = TfidfVectorizer(vocabulary=self.words, sublinear_tf=True)
+        made = TfidfVectorizer(vocabulary=self.words, sublinear_tf=True, dtype=np.float32)
         made.idf_ = np.array(self.weights)
         return made
 
