@@ -235,3 +235,54 @@ def test_calibrated_and_bagged_where_labels_are_known():
     assert calibrated.score(X, Y) > 0.9
     bagged = BaggingClassifier(small(), n_estimators=2, random_state=0).fit(X, Y)
     assert bagged.score(X, Y) > 0.9
+
+
+# ---- warm_start -------------------------------------------------------------------------------
+
+
+def weights(model):
+    return [p.detach().clone() for p in model.net_[0].parameters()]
+
+
+def test_a_warm_start_goes_on_from_the_present_weights():
+    x, _, mask = problem(120)
+    model = small(lr=0.0, batch_norm=False, warm_start=True).fit(x, mask)
+    before, scaling = weights(model), model.scaling_
+    model.set_params(random_state=1).fit(5 * x, mask)  # with a learning rate of 0 nothing may change
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(model)))
+    assert model.scaling_ is scaling  # the weights mean what they meant
+    model.set_params(warm_start=False).fit(x, mask)
+    assert not all(torch.equal(a, b) for a, b in zip(before, weights(model)))
+    model.set_params(warm_start=True, lr=1e-2, epochs=1).fit(x, mask)
+    assert len(model.history_) == 1
+
+
+def test_a_saved_model_goes_on(tmp_path):
+    x, y, mask = problem(120)
+    small(warm_start=True).fit(x, mask).save(tmp_path / "m")
+    model = oneof.load(tmp_path / "m").set_params(epochs=20)
+    before = model.score(x, y)
+    assert model.warm_start
+    assert model.fit(x, mask).score(x, y) >= before - 0.02
+
+
+def test_a_warm_start_keeps_the_encoder_of_a_frame():
+    frame = messy()
+    model = small(warm_start=True).fit(frame, SETS)
+    encoder = model.encoder_
+    assert model.fit(frame[:50], SETS.take(np.arange(50))).encoder_ is encoder
+
+
+def test_what_cannot_be_continued():
+    x, _, mask = problem(120)
+    model = small(warm_start=True).fit(x, mask)
+    with pytest.raises(ValueError, match="it knows the classes 0, 1, 2, y has 0, 1; give Candidates with"):
+        model.fit(x, mask[:, :2] | ~mask[:, :2].any(axis=1, keepdims=True))
+    with pytest.raises(ValueError, match="X has 3 features, but PartialLabelClassifier is expecting 4"):
+        model.fit(x[:, :3], mask)
+    with pytest.raises(ValueError, match=r"another one \(linear\)"):
+        model.set_params(net="linear").fit(x, mask)
+    with pytest.raises(ValueError, match="sdct has 2 of them"):
+        small("sdct", warm_start=True).fit(x, mask).fit(x, mask)
+    with pytest.raises(ValueError, match="compares several; name the method"):
+        model.set_params(net="mlp", method="auto").fit(x, mask)

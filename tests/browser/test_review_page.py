@@ -98,6 +98,27 @@ def test_another_class_by_search(page, run_folder):
         assert len(lines(run_folder)) == 1
 
 
+def test_similar_rows_that_are_decided(page, tmp_path):
+    review_data(30, places=np.zeros((30, 2)) + np.arange(30)[:, None] % 2).save(tmp_path / "run")
+    with Serving(tmp_path / "run") as serving:
+        show(page, serving)
+        assert page.run("document.getElementById('similar').hidden")
+        name, offered = shown(page)
+        page.press("1")
+        page.until(SAVED)
+        number = int(name.removeprefix("row-"))
+        page.open(serving.url + "&view=all")
+        page.until(READY)
+        for _ in range(30):
+            if int(shown(page)[0].removeprefix("row-")) % 2 == number % 2 and shown(page)[0] != name:
+                break
+            page.press("ArrowRight")
+        page.until("!document.getElementById('similar').hidden")
+        assert name in page.text("#similar")
+        assert offered[0] in page.text("#similar")
+    assert page.errors == []
+
+
 def test_user_text_is_never_markup(page, run_folder):
     with Serving(run_folder) as serving:
         show(page, serving)

@@ -310,3 +310,8 @@ def test_bad_exports_are_refused(tasks, message):
 def test_annotators_may_be_unknown():
     made = from_label_studio([task(1, annotation(None, choice("a")), annotation(None, choice("b")))])
     assert made.answers.of(0) == {"answer 1": [0], "answer 2": [1]}
+
+
+def test_probabilities_that_were_rounded_are_probabilities():
+    made = from_scores([[0.054, 0.356, 0.589], [0.335, 0.333, 0.333]], top_p=0.9).candidates
+    assert made.sets() == [[1, 2], [0, 1, 2]]

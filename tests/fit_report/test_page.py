@@ -202,3 +202,11 @@ def test_axes_end_at_round_numbers(value, top):
     ticks = [tick for tick, _ in count_ticks(nice_top(value))]
     assert ticks[0] == 0
     assert ticks[-1] == pytest.approx(nice_top(value))
+
+
+def test_short_ids_stay_on_one_line_and_long_ones_may_break():
+    made = outcome(ids=tuple(f"TCK-{i}" if i % 2 else "x" * 200 + str(i) for i in range(40)))
+    html = render(made, fit_facts(made))
+    assert re.search(r'<td class="name">TCK-\d+</td>', html)
+    assert re.search(r"<td>x{200}\d+</td>", html)
+    assert re.search(r"td\.name \{[^}]*white-space: nowrap", html)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from PIL import Image
 
 import oneof
 from oneof.app.cli import main
+from oneof.app.commands.fit import Fit
 from oneof.app.review import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
@@ -334,3 +336,28 @@ def test_an_array_in_a_file_stays_there(fit, tmp_path, monkeypatch):
     assert isinstance(given[-1], np.memmap)
     assert len(labels(tmp_path / "model")) == N
     assert oneof.load(tmp_path / "model").score(X.astype(np.float32), NAMES[Y]) > 0.8
+
+
+# ---- which net --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("net", ["mlp", "linear"])
+def test_nets_for_tables_take_no_images(fit, tmp_path, net):
+    (tmp_path / "photos").mkdir()
+    code, _, err = fit("--images", "photos", "--candidates", "c.npz", "--net", net)
+    assert code != 0
+    assert f"--net {net} takes no images; those that do are lenet" in err
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen", "told"), [("mlp", "linear", True), ("auto", "linear", False), ("mlp", "mlp", False)]
+)
+def test_it_is_said_where_a_linear_net_did_better_than_the_one_asked_for(capsys, asked, chosen, told):
+    row = {"rounds": 3, "as_good": True, "kind": "method", "judged_by": "covering rate", "name": chosen}
+    model = SimpleNamespace(
+        selection_=[{**row, "score": 0.8, "standard_error": 0.1, "chosen": True}],
+        selection_note_="chosen.",
+        chosen_model=lambda: SimpleNamespace(net=chosen),
+    )
+    Fit("labels", net=asked)._say_what_was_chosen(model)
+    assert ("which did better" in capsys.readouterr().out) == told

@@ -42,6 +42,16 @@ def test_epochs_that_fit_a_budget():
     assert "teach little" not in plan_budget(estimate(1.0), 60, 3, 0).note
 
 
+@pytest.mark.parametrize(
+    ("net", "smaller"),
+    [("mlp", "linear"), ("linear", None), ("resnet18", "lenet"), ("lenet", None)],
+)
+def test_a_smaller_net_is_one_that_takes_the_rows(net, smaller):
+    note = plan_budget(estimate(100.0), 60, 100, 0, net).note
+    assert ("smaller net" in note) == (smaller is not None)
+    assert smaller is None or f"(--net {smaller})" in note
+
+
 def test_measuring_changes_nothing_and_counts_parameters(tmp_path):
     x, y, mask = problem(600)
     candidates = Candidates.from_mask(mask)

@@ -29,6 +29,7 @@ PATHS = [
     "/api/queue",
     "/api/rows?rows=0",
     "/api/image/0",
+    "/api/similar/0",
     "/nothing",
     "/docs",
     "/openapi.json",

@@ -19,6 +19,7 @@ from oneof.classifier.scoring import sets_within
 from oneof.tables.errors import DataError
 from oneof.tables.reader import rows_per_batch, table_batches
 from oneof.tables.table import Table, stacked
+from oneof.tables.text import TextForm
 from oneof.tables.writers import Predicted, writing
 from oneof.training.predict import ROWS_IN_CACHE
 from oneof.training.sources import read_ahead
@@ -55,6 +56,7 @@ def predict_file(
     out: str | Path,
     wishes: Wishes | None = None,
     progress: Callable[[int], None] | None = None,
+    form: TextForm | None = None,
 ) -> Summary:
     """Predict every row of a table file and write the answers to another, in bounded memory.
 
@@ -72,6 +74,8 @@ def predict_file(
         What to write.
     progress : function, optional
         Called with the number of rows done so far.
+    form : TextForm, optional
+        Separator and encoding of a text file; default: found out.
     """
     wishes = wishes or Wishes()
     if Path(out).exists() and Path(out).resolve() == Path(table).resolve():
@@ -80,7 +84,7 @@ def predict_file(
     summary = Summary()
     began = asked = time.perf_counter()
     with writing(Path(out)) as writer:
-        for batch in read_ahead(_inputs(model, Path(table), wishes)):
+        for batch in read_ahead(_inputs(model, Path(table), wishes, form)):
             summary.waited += time.perf_counter() - asked
             part = answer(*batch)
             writer.write(part.columns(writer.text))
@@ -153,7 +157,7 @@ def _images(
 
 
 def _inputs(
-    model: PartialLabelClassifier, path: Path, wishes: Wishes
+    model: PartialLabelClassifier, path: Path, wishes: Wishes, form: TextForm | None = None
 ) -> Iterator[tuple[int, np.ndarray, dict[str, Any]]]:
     """First row, scaled features and copied columns of every batch; the work of the reading thread."""
     if path.is_dir():
@@ -168,7 +172,7 @@ def _inputs(
         needed = {*wanted, *(name.rpartition(".")[0] for name in wanted), *wishes.keep}
     width = getattr(model, "n_features_in_", None) or 1
     rows = wishes.batch or rows_per_batch(max(width, len(model.classes_)))
-    for first, table in table_batches(path, rows, needed):
+    for first, table in table_batches(path, rows, needed, form):
         with _naming_rows(first):
             kept = {name: table.column(name) for name in wishes.keep}
             if needed is None and kept:  # a model without names takes all columns that are left

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from oneof.classifier.chosen import ChoicePart
 from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows, without_clean_rows
+from oneof.classifier.habits import ScikitHabits
 from oneof.classifier.inputs import as_candidates, class_array
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
@@ -29,7 +30,7 @@ from oneof.training.sources import some_rows, stay_in_file
 from oneof.training.tracking import Several
 
 
-class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstimator):
+class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMixin, BaseEstimator):
     """A classifier learned from rows that carry one of several possible labels.
 
     Parameters
@@ -86,6 +87,9 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         Before, `method="auto"` tells them of every comparison; those rows have a "contender".
     verbose : bool, default=False
         Show progress.
+    warm_start : bool, default=False
+        Start another `fit` from the weights, the scaling and the encoder of the one before, for `epochs`
+        more, rather than afresh. Classes and features must be the same.
 
     Attributes
     ----------
@@ -174,6 +178,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         budget: float | None = None,
         callbacks: Sequence[Any] | None = None,
         verbose: bool = False,
+        warm_start: bool = False,
     ) -> None:
         self.method = method
         self.method_params = method_params
@@ -199,6 +204,7 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         self.budget = budget
         self.callbacks = callbacks
         self.verbose = verbose
+        self.warm_start = warm_start
 
     # ---- fit ----------------------------------------------------------------------------------
 
@@ -229,8 +235,10 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
             How much every row counts in the loss.
         """
         candidates = as_candidates(y)
-        self.encoder_ = encoder_for(X)
-        given, X = X, self._inputs(X, reset=True)
+        continues = self.continues(candidates)
+        if not continues:
+            self.encoder_ = encoder_for(X)
+        given, X = X, self._inputs(X, reset=not continues)
         if len(X) != len(candidates):
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: X has {len(X)} rows, "
@@ -267,13 +275,14 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
                 f"n_samples = {len(roles.rows)}: at least 2 training rows are needed, and only 1 sample or "
                 "none is left after the clean rows."
             )
-        self.scaling_ = self._fitted_scaling(some_rows(X, roles.rows))
+        if not continues:
+            self.scaling_ = self._fitted_scaling(some_rows(X, roles.rows))
         self.input_shape_ = tuple(map(int, X.shape[1:]))
         x, roles = self.prepare(X), roles.prepared(self.prepare)
         weights = row_weights(sample_weight, self.class_weight, candidates)
         trained = train(
             method if weights is None else Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
-            self._net_or_maker(x),
+            self._present_net(x) if continues else self._net_or_maker(x),
             some_rows(x, roles.rows),
             candidates.take(roles.rows),
             recipe=recipe,
@@ -316,15 +325,6 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         config = {"method": name, "net": str(self.net), "epochs": epochs, "lr": self.lr}
         return Several(shown, *self.callbacks, config=config)
 
-    def set_params(self, **params: Any) -> PartialLabelClassifier:
-        """As everywhere in scikit-learn; `method_params__alpha` sets one hyper-parameter of the method."""
-        start = "method_params__"
-        own = {name.removeprefix(start): params.pop(name) for name in list(params) if name.startswith(start)}
-        super().set_params(**params)
-        if own:
-            self.method_params = {**(self.method_params or {}), **own}
-        return self
-
     # ---- the rest of the contract -------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
@@ -332,19 +332,3 @@ class PartialLabelClassifier(ChoicePart, Predictions, ClassifierMixin, BaseEstim
         from oneof.classifier.persist import save
 
         save(self.chosen_model(), path)
-
-    def __getstate__(self) -> Any:
-        # copies of a model made on a GPU are usable without one; predictions move it back
-        for net in getattr(self, "net_", ()):
-            net.cpu()
-        state = super().__getstate__()
-        # what can still be made of a training is no part of a copy
-        return {k: v for k, v in state.items() if k != "_transduction" or not callable(v)}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.two_d_labels = True
-        tags.input_tags.sparse = True
-        tags.input_tags.three_d_array = self._takes_more_than_tables
-        tags.non_deterministic = False
-        return tags

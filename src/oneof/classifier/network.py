@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,20 @@ class NetworkPart:
         if own and not any(is_lazy(p) for part in parts for p in part.parameters()):
             return self._make_net(x)
         return lambda: self._make_net(x)
+
+    def _present_net(self, x: np.ndarray) -> nn.Module:
+        """A copy of the network of the fit before, as it is."""
+        net = self.net_[0]
+        if isinstance(self.net, str):
+            with torch.device("meta"):  # takes no memory and draws nothing
+                wanted = self._make_net(x)
+            shapes = [{name: value.shape for name, value in n.state_dict().items()} for n in (net, wanted)]
+            if shapes[0] != shapes[1]:
+                raise ValueError(
+                    "warm_start goes on with the network of the fit before, but net, hidden or batch_norm "
+                    f"ask for another one ({self.net}).\n  Set them back, or fit with warm_start=False."
+                )
+        return deepcopy(net)
 
     def net_options(self) -> dict[str, Any]:
         if self.net != "mlp":

@@ -1,4 +1,5 @@
-"""How one column becomes features: numbers, vectors, categories. Learned from training rows, plain data."""
+"""How one column becomes features: numbers, vectors, categories, free text. Learned from training rows,
+plain data."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from oneof.candidates.cells import cell_text
 from oneof.tables.columns import (
+    DATED,
     DATES,
     MOSTLY_NUMBERS,
     first_present,
@@ -21,6 +23,7 @@ from oneof.tables.columns import (
     why_no_category,
 )
 from oneof.tables.errors import DataError
+from oneof.tables.free_text import SentenceColumn, TextColumn, is_prose
 
 MOST_VALUES = 50
 
@@ -142,22 +145,31 @@ class CategoryColumn:
         return made[:, :width]
 
 
-ColumnCode = NumberColumn | VectorColumn | CategoryColumn
-KINDS: dict[str, type[ColumnCode]] = {c.kind: c for c in (NumberColumn, VectorColumn, CategoryColumn)}
+ColumnCode = NumberColumn | VectorColumn | CategoryColumn | TextColumn | SentenceColumn
+KINDS: dict[str, type[ColumnCode]] = {
+    c.kind: c for c in (NumberColumn, VectorColumn, CategoryColumn, TextColumn, SentenceColumn)
+}
 
 
-def learned_code(name: str, column: np.ndarray | list[Any], where: str) -> ColumnCode | str:
-    """How to encode a column, or why it cannot be a feature."""
+def learned_code(
+    name: str, column: np.ndarray | list[Any], where: str, prose: bool = False, sentences: str | None = None
+) -> ColumnCode | str:
+    """How to encode a column, or why it cannot be a feature.
+
+    `prose`: it is free text, whatever it looks like; `sentences`: the digest of the model to read texts by.
+    """
+    if prose:
+        return _text_code(name, column, sentences)
     if isinstance(column, np.ndarray):
         if column.dtype.kind in "mM":
-            return "holds dates"
+            return DATED
         example = column[0] if len(column) else None
     else:
         example = first_present(column)
     if example is None:
         return "is empty in every row"
     if isinstance(example, DATES):
-        return "holds dates"
+        return DATED
     if holds_vectors(example):
         many = vectors(column)
         if many is None:
@@ -180,7 +192,15 @@ def learned_code(name: str, column: np.ndarray | list[Any], where: str) -> Colum
             f'row {row} of column "{name}"{where} is {column[row]!r:.80}, not a number, but {share:.0%} of '
             "the column are.\n  Correct the cell or leave it empty; or leave the column out."
         )
-    return why_no_category(text_counts(column), MOST_VALUES) or CategoryColumn.fit(name, column)
+    counts = text_counts(column)
+    reason = why_no_category(counts, MOST_VALUES)
+    if (reason or len(counts) > MOST_VALUES) and reason != DATED and is_prose(counts):
+        return _text_code(name, column, sentences)
+    return reason or CategoryColumn.fit(name, column)
+
+
+def _text_code(name: str, column: np.ndarray | list[Any], sentences: str | None) -> ColumnCode | str:
+    return TextColumn.fit(name, column) if sentences is None else SentenceColumn.fit(name, column, sentences)
 
 
 def stored_code(entry: dict[str, Any]) -> ColumnCode:
@@ -191,6 +211,8 @@ def stored_code(entry: dict[str, Any]) -> ColumnCode:
     if isinstance(made, CategoryColumn):
         good = isinstance(made.other, bool) and all(isinstance(v, str) for v in made.values)
         good = good and len(set(made.values)) == len(made.values) <= MOST_VALUES
+    elif isinstance(made, TextColumn | SentenceColumn):
+        good = made.is_sound()
     elif isinstance(made, VectorColumn):
         good = len(made.fill) > 0 and bool(np.isfinite(np.array(made.fill, dtype=np.float64)).all())
     else:

@@ -20,6 +20,7 @@ from oneof.tables.errors import DataError
 
 MOSTLY_NUMBERS = 0.9
 DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+DATED = "holds dates"
 DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([ T].*)?")
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
@@ -193,7 +194,7 @@ def why_no_category(counts: Counter[str], largest: int) -> str | None:
     """Why a column of texts tells a classifier nothing, or None where its values can be told apart."""
     rows, different = counts.total(), len(counts)
     if all(DATE_TEXT.fullmatch(text) for text in counts):
-        return "holds dates"
+        return DATED
     if different == rows > 10:
         return "has a different text in every row (an id, or free text)"
     if different > largest and different > rows / 2:

@@ -15,6 +15,13 @@ from oneof.tables.columns import as_column, as_columns
 from oneof.tables.errors import DataError
 
 FORMAT = 1
+KINDS_IN_WORDS = {
+    "number": "numeric",
+    "category": "categorical",
+    "vector": "vector",
+    "text": "text",
+    "sentence": "embedded text",
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,14 @@ class TableEncoder:
     """Columns that are no features, and why not."""
 
     @classmethod
-    def fit(cls, columns: Any, wanted: Collection[str] = (), without: Collection[str] = ()) -> TableEncoder:
+    def fit(
+        cls,
+        columns: Any,
+        wanted: Collection[str] = (),
+        without: Collection[str] = (),
+        texts: Collection[str] = (),
+        sentences: str | None = None,
+    ) -> TableEncoder:
         """Learn medians and values from training rows.
 
         Parameters
@@ -38,26 +52,33 @@ class TableEncoder:
             here and left out (see `left_out`) otherwise.
         without : names, optional
             Columns to leave out.
+        texts : names, optional
+            Columns of free text; others are found out by their many words.
+        sentences : str, optional
+            What `use_sentences` gave: the sentence model that reads free text; default: TF-IDF and SVD.
         """
         table, where = as_columns(columns), _where(columns)
-        for name in (*wanted, *without):
+        for name in (*wanted, *without, *texts):
             if name not in table:
                 raise DataError(f'there is no column "{name}"{where}; there are {short(table, 20)}.')
         # a column without a name is the row number that data frames write in front of a table
         chosen = list(wanted) or [name for name in table if name and name not in without]
+        chosen += [name for name in texts if name not in chosen]
         codes: list[ColumnCode] = []
         left_out: dict[str, str] = {}
         for name in chosen:
-            made = learned_code(name, as_column(table[name]), where)
+            made = learned_code(name, as_column(table[name]), where, name in texts, sentences)
             if not isinstance(made, str):
                 codes.append(made)
-            elif wanted:
+            elif wanted or name in texts:
                 raise DataError(f'column "{name}"{where} {made}: it cannot be a feature.')
             else:
                 left_out[name] = made
         if not codes:
             reasons = "".join(f'\n  "{name}" {why}' for name, why in list(left_out.items())[:5])
             raise DataError(f"there is no feature column left{where}.{reasons}")
+        if sentences is not None and not any(code.kind == "sentence" for code in codes):
+            raise DataError(f"there is no column of free text{where} for --embed; name one with --text.")
         return cls(tuple(codes), left_out)
 
     @property
@@ -97,14 +118,15 @@ class TableEncoder:
     def describe(self) -> str:
         """One line: how many columns of which kind."""
         parts = []
-        for kind, text in (("number", "numeric"), ("category", "categorical"), ("vector", "vector")):
+        for kind, text in KINDS_IN_WORDS.items():
             count = sum(code.kind == kind for code in self.codes)
             if count:
                 parts.append(f"{count} {text}")
         absent = sum(code.flag for code in self.codes)
         more = f", {absent} with missing values" if absent else ""
         plural = "s" if len(self.codes) > 1 else ""
-        return f"{' and '.join(parts)} column{plural}{more}: {len(self.feature_names)} features"
+        features = f"{len(self.feature_names)} feature{'s' if len(self.feature_names) > 1 else ''}"
+        return f"{' and '.join(parts)} column{plural}{more}: {features}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values."""

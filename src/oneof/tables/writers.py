@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,12 @@ def writing(path: Path | str) -> Iterator[CsvWriter | ParquetWriter]:
             writer.finish()
         finally:
             writer.close()
+
+
+def write_lines(path: Path | str, lines: Sequence[Mapping[str, Any]]) -> None:
+    """A whole table from its lines, which all have the same columns; at least one."""
+    with writing(path) as writer:
+        writer.write({name: [line[name] for line in lines] for name in lines[0]})
 
 
 class CsvWriter:

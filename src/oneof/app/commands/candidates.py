@@ -204,7 +204,7 @@ class CandidatesImport:
         from oneof.tables.candidate_files import save_annotations
         from oneof.tables.errors import DataError
         from oneof.tables.importers.files import import_file
-        from oneof.tables.writers import writing
+        from oneof.tables.writers import write_lines
 
         if self.out.suffix not in (".npz", ".parquet"):  # noticed before an hour of reading
             raise DataError(f"--out {self.out}: the name must end in .npz or .parquet.")
@@ -214,9 +214,7 @@ class CandidatesImport:
             made = import_file(self.file, "records" if self.format == "jsonl" else self.format, self.import_)
         save_annotations(made, self.out)
         if self.annotator_table is not None:
-            lines = [line.columns() for line in annotator_table(made)]
-            with writing(self.annotator_table) as writer:
-                writer.write({name: [line[name] for line in lines] for name in lines[0]})
+            write_lines(self.annotator_table, [line.columns() for line in annotator_table(made)])
         if self.json:
             c = made.candidates
             facts = {"provenance": dict(c.provenance), "truth_may_be_outside": c.truth_may_be_outside}

@@ -25,10 +25,11 @@ SHOWN_NAMES = 8
 class Fit:
     """Learn a classifier from rows that carry candidate labels.
 
-    Rows come as a table (CSV, TSV, Parquet; numbers, texts, missing values), as embeddings (npy, npz) or as
-    a folder of images (--images). Candidates are a column of the table, such as cat|dog or ["cat", "dog"],
-    or a file made by `oneof candidates import`. Writes a folder with the model, labels.csv (for every row the
-    label the model believes in), report.html, and what `oneof review` needs.
+    Rows come as a table (CSV, TSV, Parquet; numbers, categories, free text, gaps), as embeddings (npy, npz)
+    or as a folder of images (--images). Candidates are a column of the table, such as cat|dog or
+    ["cat", "dog"], or a file made by `oneof candidates import`. Writes a folder with the model, labels.csv
+    (for every row the label the model believes in), annotators.csv (where it is known who answered),
+    report.html, and what `oneof review` needs.
     """
 
     candidates: Annotated[str, arg(metavar="COLUMN|FILE")]
@@ -57,6 +58,11 @@ class Fit:
     """Feature columns; default: all others that can be used."""
     ignore: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
     """Columns to leave out."""
+    text: Annotated[tuple[str, ...], arg(metavar="COLUMN ...")] = ()
+    """Columns of free text, whose words become features; default: found out (three words a cell and more)."""
+    embed: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder of a sentence-transformers model to read free text by, in place of its words (extra embed);
+    predictions need it too."""
     sep: str | None = None
     """What stands between the cells of a CSV file; default: found out (, ; tab |)."""
     encoding: str | None = None
@@ -69,8 +75,8 @@ class Fit:
     set: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE ...")] = ()
     """Hyper-parameters of the method; `oneof methods NAME` lists them."""
     net: str = "auto"
-    """The network: mlp or linear for tables; lenet, resnet18 and others for images. auto: mlp (with --method
-    auto both for tables) or resnet18."""
+    """The network: mlp or linear for tables; lenet (small), resnet18 and others for images. auto: mlp or
+    resnet18. Which of mlp and linear is better depends on the rows: --method auto compares both."""
     scaling: Literal["standard", "global", "minmax", "none"] = "standard"
     """How features are scaled."""
     epochs: int | None = None
@@ -104,6 +110,7 @@ class Fit:
         from oneof.app.fit.clean import clean_inputs, divide, read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
         from oneof.app.fit.plan import parse_budget
+        from oneof.tables.free_text import use_sentences
 
         budget = None if self.budget is None else parse_budget(self.budget)
         data = self._read()
@@ -114,7 +121,8 @@ class Fit:
         learns = clean is not None and self._learns(model, data, len(clean))
         division = divide(data, clean, learns, self.check_share, self.seed)
         taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
-        x, encoder = data.inputs(division.encoder_rows, self.features, taken)
+        sentences = None if self.embed is None else use_sentences(self.embed)
+        x, encoder = data.inputs(division.encoder_rows, self.features, taken, self.text, sentences)
         names = np.array(data.candidates.classes, dtype=object)
         further = None if clean is None else clean_inputs(clean, encoder)
         for line in self._about(data, encoder, clean, division):
@@ -174,6 +182,11 @@ class Fit:
             raise DataError(
                 "give the rows as a TABLE or as a folder of images (--images FOLDER)"
                 + (", not both." if self.table else ".")
+            )
+        if self.images is not None and self.net not in ("auto", *IMAGE_NETS):
+            raise DataError(
+                f"--net {self.net} takes no images; those that do are {', '.join(IMAGE_NETS)}.\n"
+                "  The smallest, quick enough without a GPU, is --net lenet."
             )
         if self.images is not None:
             return from_images(self.images, self.candidates, self.image_size)
@@ -254,7 +267,7 @@ class Fit:
             estimate = measure(model, x, sets, clean)
             print(estimate.describe(epochs, compared), flush=True)
             if budget is not None:
-                plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began)
+                plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began, model.net)
                 model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
                 print(plan.note, flush=True)
         return model.recipe(len(x)).epochs
@@ -299,6 +312,8 @@ class Fit:
         lines = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"
+        if fitted.review.annotators:
+            lines["annotators"] = self.out / "annotators.csv"
         for name, path in lines.items():
             print(f"{name + ':':8} {path}")
         what = "TABLE" if self.images is None else "FOLDER"
@@ -327,3 +342,5 @@ class Fit:
                 right=["score", "± standard error"],
             )
         print(model.selection_note_)
+        if self.net == "mlp" and rows[0]["kind"] == "method" and model.chosen_model().net == "linear":
+            print("--net mlp was compared with linear, which did better; --method NAME --net mlp insists")

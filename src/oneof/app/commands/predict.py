@@ -27,6 +27,12 @@ class Predict:
     """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file."""
     device: str | None = None
     """Where to compute; default: what the model was trained with."""
+    sep: str | None = None
+    """What stands between the cells of a CSV file; default: found out."""
+    encoding: str | None = None
+    """Encoding of a CSV file; default: found out."""
+    embed: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder of the sentence-transformers model, where the model was fitted with --embed."""
     wishes: Wishes = field(default_factory=Wishes)
 
     def run(self) -> int:
@@ -35,13 +41,22 @@ class Predict:
         from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_file
         from oneof.classifier.persist import load
+        from oneof.tables.free_text import use_sentences
+        from oneof.tables.text import TextForm
 
+        if self.embed is not None:
+            use_sentences(self.embed)
         model = load(self.model)
         if self.device is not None:
             model.device = self.device
         with bars(TextColumn("{task.completed} rows"), TimeElapsedColumn()) as update:
             done = predict_file(
-                model, self.table, self.out, self.wishes, lambda rows: update(self.table.name, rows, None)
+                model,
+                self.table,
+                self.out,
+                self.wishes,
+                lambda rows: update(self.table.name, rows, None),
+                TextForm(sep=self.sep, encoding=self.encoding),
             )
         facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
         if self.wishes.reject_below is not None:

@@ -18,10 +18,11 @@ from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
 from oneof.app.fit_page.from_model import model_settings
 from oneof.app.fit_page.page import REVIEWED, write_fit_report
 from oneof.app.review.folder import ReviewData
+from oneof.app.review.similar import places_of
 from oneof.candidates.cells import SEPARATOR
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
-from oneof.tables.writers import writing
+from oneof.tables.writers import write_lines, writing
 
 
 def check_model(
@@ -88,10 +89,11 @@ class Fitted:
             wrong=self.wrong,
             id_column=data.id_column,
             fingerprint=data.fingerprint,
+            places=places_of(self.x, self.model.prepare),
         )
 
     def write(self, folder: Path) -> None:
-        """The model, `labels.csv` and the review data."""
+        """The model, `labels.csv`, the review data and, where annotators are known, `annotators.csv`."""
         review, model = self.review, self.model
         further = self.data.rest_inputs(self.encoder)
         said = None if further is None else model.predict_proba(further)
@@ -102,6 +104,9 @@ class Fitted:
         model.save(folder)
         review.save(folder)
         self._write_labels(folder / "labels.csv", said)
+        (folder / "annotators.csv").unlink(missing_ok=True)  # of the fit before
+        if review.annotators:
+            write_lines(folder / "annotators.csv", [line.columns() for line in review.annotators])
 
     def _write_labels(self, path: Path, said: np.ndarray | None) -> None:
         """For every row the label the model believes in and how sure it is; rows without candidates last.

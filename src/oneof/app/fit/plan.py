@@ -21,6 +21,7 @@ from oneof.classifier.contenders import METHODS
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import is_pair, known
 from oneof.methods.rows import places_per_row
+from oneof.nets import IMAGE_NETS
 
 FEW_EPOCHS = 5
 RESERVE = 0.9
@@ -149,7 +150,7 @@ def time_left(budget: float, spent: float) -> float:
     return max(0.0, budget - spent - min(AFTERWARDS, 0.2 * budget))
 
 
-def plan_budget(estimate: Estimate, budget: float, epochs: int, spent: float) -> BudgetPlan:
+def plan_budget(estimate: Estimate, budget: float, epochs: int, spent: float, net: str = "mlp") -> BudgetPlan:
     """The largest number of epochs, up to `epochs`, that fits what is left of a budget in seconds."""
     left = time_left(budget, spent)
     fits = int((RESERVE * left - estimate.setup) / max(estimate.epoch, 1e-9))
@@ -162,10 +163,10 @@ def plan_budget(estimate: Estimate, budget: float, epochs: int, spent: float) ->
         note += "; not even one epoch fits, and less than one is never trained"
     if chosen < min(FEW_EPOCHS, epochs):
         enough = spent + AFTERWARDS + estimate.seconds(FEW_EPOCHS) / RESERVE
-        note += (
-            f".\n  So few epochs teach little: give a budget of {as_time(enough)} or more, or take a smaller "
-            "net (--net linear)"
-        )
+        note += f".\n  So few epochs teach little: give a budget of {as_time(enough)} or more"
+        smallest = "lenet" if net in IMAGE_NETS else "linear"
+        if net != smallest:
+            note += f", or take a smaller net (--net {smallest})"
     return BudgetPlan(chosen, left, note)
 
 

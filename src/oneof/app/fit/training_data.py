@@ -81,7 +81,12 @@ class TrainingData:
         self.taken.append(column)
 
     def inputs(
-        self, rows: np.ndarray, features: Sequence[str] = (), taken: Sequence[str] = ()
+        self,
+        rows: np.ndarray,
+        features: Sequence[str] = (),
+        taken: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        sentences: str | None = None,
     ) -> tuple[np.ndarray, TableEncoder | None]:
         """What the network sees of every row. A table is encoded as the training `rows` ask for."""
         if self.pixels is not None:
@@ -101,7 +106,7 @@ class TrainingData:
         mapped = self._in_a_file()
         # without gaps nothing depends on the rows that an encoder of vectors is learned from
         seen = rows if mapped is None else rows[:ENOUGH]
-        encoder = TableEncoder.fit(self.table.take(seen), features, without)
+        encoder = TableEncoder.fit(self.table.take(seen), features, without, texts, sentences)
         return (encoder.transform(self.table) if mapped is None else mapped), encoder
 
     def _in_a_file(self) -> np.ndarray | None:
@@ -147,11 +152,13 @@ class TrainingData:
         return replace(self, pixels=self.table.columns[found[0]])
 
     def shown(self, encoder: TableEncoder | None) -> dict[str, list[Any]] | None:
-        """A few columns that help a person to judge a row: texts that are no features first."""
+        """A few columns that help a person to judge a row: texts first."""
         if self.table is None or encoder is None:
             return None
+        prose = [code.name for code in encoder.codes if code.kind in ("text", "sentence")]
         words = [name for name, why in encoder.left_out.items() if "text" in why]
-        names = [name for name in [*words, *encoder.column_names] if _single(self.table.columns[name])]
+        names = list(dict.fromkeys([*prose, *words, *encoder.column_names]))
+        names = [name for name in names if _single(self.table.columns[name])]
         return {name: [_short(v) for v in self.table.columns[name]] for name in names[:MOST_SHOWN]} or None
 
 

@@ -66,7 +66,15 @@ def write_model_report(
     ids = None if ids is None else tuple(ids)
     errors = getattr(model, "label_errors_", None)
     wrong = None if errors is None else errors.wrong
-    review = ReviewData(candidates, model.predict_proba(X), transduction, ids, trusted=nobody, wrong=wrong)
+    review = ReviewData(
+        candidates,
+        model.predict_proba(X),
+        transduction,
+        ids,
+        answers=candidates.answers,
+        trusted=nobody,
+        wrong=wrong,
+    )
     settings = model_settings(model)
     settings["clean rows"] = (
         f"{model.n_clean_} ({model.clean_source_}), weight in the loss {model.clean_weight_:g}"

@@ -12,6 +12,9 @@ from oneof.tables.files import write_text
 
 REVIEWED = 50
 SHOWN_CANDIDATES = 6
+SHOWN_ANNOTATORS = 50
+UNBROKEN = 40
+"""Names and ids up to so many characters stay on one line."""
 
 
 def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
@@ -32,6 +35,8 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
         classes=outcome.data.candidates.classes,
         review=[outcome.listed.facts(row) for row in outcome.doubtful[:REVIEWED]],
         shown=SHOWN_CANDIDATES,
+        shown_annotators=SHOWN_ANNOTATORS,
+        unbroken=UNBROKEN,
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
         decided=DECIDED,

@@ -12,14 +12,17 @@ import json
 import os
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
+from oneof.candidates.annotators import Annotator, annotator_table
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.compact import CompactSets, row_blocks
+from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.tables.errors import DataError
 from oneof.tables.files import refuse_links, write_text, write_with
 from oneof.tables.reader import read_json
@@ -69,6 +72,8 @@ class ReviewData:
         How probably the label of a row is wrong, by a model that had not seen it.
     fingerprint : str, optional
         Digest of the rows; where there are no ids it ties decisions to them. Default: that of the sets.
+    places : array (n, d), optional
+        Where rows lie (`places_of`), to show similar ones.
     """
 
     candidates: Candidates
@@ -83,6 +88,7 @@ class ReviewData:
     id_column: str | None = None
     fingerprint: str | None = None
     wrong: np.ndarray | None = None
+    places: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.probabilities = self._matrix("probabilities", self.probabilities)
@@ -104,10 +110,13 @@ class ReviewData:
         if self.image_folder is not None:
             self.image_folder = os.path.abspath(self.image_folder)
         self._check_answers()
+        if self.places is not None and np.ndim(self.places) != 2:
+            raise ReviewError(f"places has {np.ndim(self.places)} axes; it is an array (rows, directions).")
         columns: dict[str, Any] = {
             f"features[{name!r}]": values for name, values in (self.features or {}).items()
         }
         columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted, "wrong": self.wrong}
+        columns["places"] = self.places
         for what, values in columns.items():
             if values is not None and len(values) != len(self):
                 raise ReviewError(f"{what} has {len(values)} entries, but there are {len(self)} rows.")
@@ -129,6 +138,26 @@ class ReviewData:
     def expected_errors(self) -> int | None:
         """How many labels are expected to be wrong, where that is known."""
         return None if self.wrong is None else round(float(self.wrong.sum()))
+
+    @cached_property
+    def annotators(self) -> list[Annotator]:
+        """What can be said about each of them, by Dawid and Skene's estimate and by trusted labels.
+
+        Not by the model: its beliefs are soft after a short training, and everybody would look worse.
+        """
+        if self.answers is None or not len(self.answers) or not self.answers.named:
+            return []
+        from oneof.candidates.annotations import Annotations
+
+        beliefs = estimate_true_labels(self.answers, *self.candidates.shape).posterior
+        if self.transduction is not None:
+            beliefs[self.trusted] = self.transduction[self.trusted]
+        return annotator_table(Annotations(self.candidates, answers=self.answers), beliefs)
+
+    @cached_property
+    def spread(self) -> float:
+        """How far rows lie from their middle, in the mean of the squares."""
+        return 0.0 if self.places is None else float(self.places.astype(np.float32).var(axis=0).sum())
 
     def name_of(self, row: int) -> Any:
         """What the user calls a row."""
@@ -177,6 +206,8 @@ class ReviewData:
             arrays["truth"] = self.candidates.truth
         if self.wrong is not None:
             arrays["wrong"] = np.asarray(self.wrong, dtype=np.float32)
+        if self.places is not None:
+            arrays["places"] = self.places
         if self.answers is not None:
             for part in ("row", "worker", "label"):
                 arrays[f"answers.{part}"] = getattr(self.answers, part)
@@ -244,6 +275,7 @@ class ReviewData:
             names.get("id_column"),
             names.get("fingerprint"),
             arrays.get("wrong"),
+            arrays.get("places"),
         )
 
     def _matrix(self, name: str, given: Any) -> np.ndarray:

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import h11
+import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -35,7 +36,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData, ReviewError
-from oneof.app.review.ranking import VIEWS, ReviewList
+from oneof.app.review.ranking import VIEWS, ReviewList, rounded
+from oneof.app.review.similar import similar_rows
 from oneof.tables.errors import DataError
 
 HOST = "127.0.0.1"
@@ -94,6 +96,7 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
                 "skipped": sorted(decisions.skipped),
                 "undo": [[event.row, event.label] for event in decisions.undo[-UNDO_STEPS:]],
                 "seen": len(decisions.events),
+                "trusted": bool(np.any(data.trusted)),
             }
         )
 
@@ -117,6 +120,16 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
             raise HTTPException(404, "This row has no image that can be shown.")
         return FileResponse(found[0], media_type=found[1])
 
+    def similar(request: Request) -> Response:
+        """Rows like this one whose label is known: name, label, and the first thing to read about it."""
+        row = checked(request.path_params["row"], len(data), "row")
+        decisions.refresh()
+        found = []
+        for other, label in similar_rows(data, row, decisions.decided):
+            read = next((rounded(values[other]) for values in listed.shown.values()), "")
+            found.append([str(data.name_of(other)), label, read])
+        return Json({"rows": found})
+
     async def decide(request: Request) -> Response:
         given = _decision(await request.body())
         decision = checked(given["row"], len(data), "row"), given["action"], given["label"]
@@ -138,6 +151,7 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
         "/api/queue": rows_in_order,
         "/api/rows": facts,
         "/api/image/{row}": image,
+        "/api/similar/{row}": similar,
     }
     routes = [Route(path, answer) for path, answer in answers.items()]
     routes.append(Route("/api/decisions", decide, methods=["POST"]))

@@ -14,7 +14,8 @@ from oneof.candidates.evidence import tells_apart
 from oneof.candidates.sets import Candidates
 from oneof.tables.importers.assemble import Missing, Settings, decide, row_names
 
-SUM_TOLERANCE = 1e-3
+SUM_TOLERANCE = 0.02
+"""Probabilities are often written with two or three digits, and no longer sum to 1 then."""
 """How far the probabilities of a row may sum to something else than 1: half precision needs as much."""
 
 MOST_ANSWERS_OF_A_ROW = 100_000
@@ -188,7 +189,8 @@ def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
     wrong = np.flatnonzero((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE))
     if len(wrong):
         i = int(wrong[0])
-        what = f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g})."
+        what = f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g}).\n"
+        what += "  For other scores: --top-k 2, or --threshold 0.1."
         raise CellError(i, f"row {i}", what)
     sorted_values = np.take_along_axis(values, order, axis=1)
     before = np.cumsum(sorted_values, axis=1) - sorted_values

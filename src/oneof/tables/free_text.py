@@ -1,0 +1,197 @@
+"""Free text as features: its words (TF-IDF and SVD), or the vectors of a sentence model in a local folder."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from oneof.candidates.cells import cell_text, short
+from oneof.tables.errors import DataError, reading
+
+LEAST_WORDS = 3
+"""A column of many different texts is prose from so many words per cell on: names and ids have fewer."""
+MOST_WORDS = 5000
+MOST_DIMENSIONS = 200
+ENOUGH_ROWS = 20_000
+"""Words and directions are learned from about so many rows, spread over the column."""
+A_WORD = re.compile(r"[^\W\d_]{2}")
+
+
+def is_prose(counts: Counter[str]) -> bool:
+    """Whether texts are written for people: several words each, by the first thousand."""
+    first = list(islice(counts, 1000))
+    words = sum(A_WORD.search(word) is not None for text in first for word in text.split())
+    return words >= LEAST_WORDS * max(1, len(first))
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """A text per row: words weighed by TF-IDF, along the main directions of the training rows (SVD).
+
+    A missing text, and one of unknown words only, is 0 in all of them.
+    """
+
+    name: str
+    words: list[str]
+    weights: list[float]
+    """Inverse document frequency of every word."""
+    directions: str
+    """(dimensions, words) float32, little-endian, in base64: an encoder is stored as JSON."""
+    flag: bool
+
+    kind: ClassVar[str] = "text"
+
+    @classmethod
+    def fit(cls, name: str, column: Any) -> TextColumn | str:
+        """What was learned, or why there is nothing to learn."""
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        texts = [text for text in map(cell_text, column) if text is not None]
+        some = texts[:: max(1, len(texts) // ENOUGH_ROWS)]
+        counted = TfidfVectorizer(min_df=2, max_df=0.95, max_features=MOST_WORDS, sublinear_tf=True)
+        try:
+            weighed = counted.fit_transform(some)
+        except ValueError:  # no word is left
+            return "has no word that stands in several rows, and not in all"
+        # more directions than a quarter of the rows would be noise
+        size = max(1, min(MOST_DIMENSIONS, len(some) // 4, weighed.shape[1]))
+        found = TruncatedSVD(size, random_state=0).fit(weighed).components_.astype("<f4")
+        words, weights = counted.get_feature_names_out().tolist(), counted.idf_.tolist()
+        absent = len(texts) < len(column)
+        return cls(name, words, weights, base64.b64encode(found.tobytes()).decode(), absent)
+
+    @cached_property
+    def _matrix(self) -> np.ndarray:
+        content = np.frombuffer(base64.b64decode(self.directions, validate=True), dtype="<f4")
+        return content.reshape(-1, len(self.words))
+
+    @cached_property
+    def _counted(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        made = TfidfVectorizer(vocabulary=self.words, sublinear_tf=True, dtype=np.float32)
+        made.idf_ = np.array(self.weights)
+        return made
+
+    @property
+    def names(self) -> list[str]:
+        return _names(self.name, len(self._matrix), self.flag)
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        texts = _texts(self.name, column, where)
+        made = self._counted.transform([text or "" for text in texts]) @ self._matrix.T
+        return _flagged(made, texts, self.flag)
+
+    def is_sound(self) -> bool:
+        """Whether a stored column can be what `fit` made."""
+        if not self.words or len(self.words) > MOST_WORDS or not all(isinstance(w, str) for w in self.words):
+            return False
+        numbers = np.array(self.weights, dtype=np.float64), self._matrix
+        return (
+            len(set(self.words)) == len(self.words) == len(self.weights)
+            and 0 < len(self._matrix) <= MOST_DIMENSIONS
+            and all(bool(np.isfinite(values).all()) for values in numbers)
+        )
+
+
+@dataclass(frozen=True)
+class SentenceColumn:
+    """A text per row, as the vector that a sentence-transformers model gives; a missing one is all 0.
+
+    The sentence model is no part of this: a digest says which one it must be, and `use_sentences` reads it.
+    """
+
+    name: str
+    digest: str
+    width: int
+    flag: bool
+
+    kind: ClassVar[str] = "sentence"
+
+    @classmethod
+    def fit(cls, name: str, column: Any, digest: str) -> SentenceColumn:
+        width = len(_sentence_models[digest].encode(["a text"])[0])
+        return cls(name, digest, width, any(cell_text(v) is None for v in column))
+
+    @property
+    def names(self) -> list[str]:
+        return _names(self.name, self.width, self.flag)
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        model = _sentence_models.get(self.digest)
+        if model is None:
+            others = "; another one was given" if _sentence_models else ""
+            raise DataError(
+                f'column "{self.name}" is read by the sentence model that it was trained with{others}.\n'
+                "  Say in which folder it is: --embed FOLDER, in Python "
+                "oneof.tables.free_text.use_sentences(folder)."
+            )
+        texts = _texts(self.name, column, where)
+        made = np.zeros((len(texts), self.width), dtype=np.float32)
+        present = [i for i, text in enumerate(texts) if text is not None]
+        if present:
+            made[present] = model.encode([texts[i] for i in present], show_progress_bar=False)
+        return _flagged(made, texts, self.flag)
+
+    def is_sound(self) -> bool:
+        return isinstance(self.digest, str) and isinstance(self.width, int) and 0 < self.width < 1 << 16
+
+
+_sentence_models: dict[str, Any] = {}
+"""Those this process was given, by digest: a file never says from where to load one."""
+
+
+def use_sentences(folder: Path | str) -> str:
+    """Read a sentence-transformers model from a folder, for columns that need it; returns its digest.
+
+    Nothing is fetched, weights must be safetensors, and code of the folder's own is refused.
+    """
+    folder = Path(folder)
+    if not (folder / "modules.json").is_file():
+        raise DataError(f"{folder} holds no modules.json: it is no folder of a sentence-transformers model.")
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise DataError(
+            f"--embed {folder} needs sentence-transformers, which is not installed: "
+            "pip install 'oneof[embed]'.\n  Without --embed the words of the texts are used."
+        ) from None
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
+        if path.suffix == ".json" and path.stat().st_size < 1 << 16:
+            digest.update(path.read_bytes())
+    with reading(folder, "sentence-transformers model"):
+        kinds = [part["type"] for part in json.loads((folder / "modules.json").read_bytes())]
+        if not all(str(kind).startswith("sentence_transformers.") for kind in kinds):
+            raise DataError(f"{folder} brings code of its own ({short(kinds)}), which is not run.")
+        weights = {"use_safetensors": True}
+        model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=weights)
+    _sentence_models[digest.hexdigest()] = model
+    return digest.hexdigest()
+
+
+def _texts(name: str, column: Any, where: str) -> list[str | None]:
+    cells = column.tolist() if isinstance(column, np.ndarray) else column
+    if any(isinstance(cell, list | tuple | np.ndarray) for cell in cells):
+        raise DataError(f'column "{name}"{where} holds lists; the model was trained on texts there.')
+    return [cell_text(cell) for cell in cells]
+
+
+def _names(name: str, width: int, flag: bool) -> list[str]:
+    return [*(f"{name}.{k}" for k in range(width)), *([f"{name}=(missing)"] * flag)]
+
+
+def _flagged(made: np.ndarray, texts: list[str | None], flag: bool) -> np.ndarray:
+    return np.column_stack([made, [text is None for text in texts]]) if flag else made
