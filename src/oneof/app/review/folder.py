@@ -21,7 +21,7 @@ from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.tables.errors import DataError
-from oneof.tables.files import refuse_links, write_text, write_with
+from oneof.tables.files import only_plain_entries, write_text, write_with
 from oneof.tables.reader import read_json
 from oneof.tables.unpacking import stored_arrays
 
@@ -103,14 +103,19 @@ class ReviewData:
                 self.image_folder = os.path.commonpath([os.path.dirname(path) for path in self.images])
         if self.image_folder is not None:
             self.image_folder = os.path.abspath(self.image_folder)
+        if self.wrong is not None and not np.all(np.abs(np.asarray(self.wrong) - 0.5) < 0.5 + 1e-5):
+            raise ReviewError("wrong has entries that are no probabilities from 0 to 1.")
         self._check_answers()
         columns: dict[str, Any] = {
             f"features[{name!r}]": values for name, values in (self.features or {}).items()
         }
         columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted, "wrong": self.wrong}
         for what, values in columns.items():
-            if values is not None and len(values) != len(self):
-                raise ReviewError(f"{what} has {len(values)} entries, but there are {len(self)} rows.")
+            if values is not None and (len(values) != len(self) or getattr(values, "ndim", 1) > 1):
+                shape = getattr(values, "shape", (len(values),))
+                raise ReviewError(
+                    f"{what} has {' x '.join(map(str, shape))} entries, but there are {len(self)} rows."
+                )
 
     def _check_answers(self) -> None:
         if self.answers is None or not len(self.answers):
@@ -193,7 +198,7 @@ class ReviewData:
                     f"{folder} holds no {name}: there is nothing to review.\n"
                     "  Give the folder that `oneof fit` wrote (--out); older ones must be fitted again."
                 )
-        refuse_links(folder, (ARRAYS, NAMES))
+        only_plain_entries(folder, (ARRAYS, NAMES))
         try:
             names, arrays = read_json(folder / NAMES), stored_arrays(folder / ARRAYS)
             same = str(arrays["stamp"]) == names["stamp"]
