@@ -35,7 +35,7 @@ class ReadableStream:
 def readable_output() -> Iterator[None]:
     """Nothing that is printed inside commands the terminal."""
     out, err = ReadableStream(sys.stdout), ReadableStream(sys.stderr)
-    with redirect_stdout(out), redirect_stderr(err):  # type: ignore[type-var]
+    with redirect_stdout(out), redirect_stderr(err):
         yield
 
 
