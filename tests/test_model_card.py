@@ -15,7 +15,7 @@ def test_a_card_names_what_was_learned_from():
     sizes = MASK.sum(axis=1)
     assert f"90 rows with {sizes.mean():.2f} candidates on average (at most 2)" in card
     assert f"{(sizes == 1).sum()} rows have only one" in card
-    assert "3 classes: `ant`, ` bee  # x`, `cow`" in card  # a name is text, whatever it holds
+    assert "3 classes: `ant`, `bee # x`, `cow`" in card  # a name is text, whatever it holds
     assert "clean rows: none" in card
     assert "method: pop; theta 0.001" in card
     assert "mlp, hidden (6, 5), batch_norm True" in card

@@ -144,6 +144,7 @@ def other_site(rng: np.random.Generator, served: Served) -> tuple[bytes, bool]:
     hosts = ("evil.example", served.host + ".evil.example", "127.0.0.1", "0.0.0.0:1", "")
     sites = [{"Origin": name} for name in origins] + [{"Host": name} for name in hosts]
     sites += [{"Sec-Fetch-Site": name} for name in ("cross-site", "same-site")]
+    sites += [{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}]
     return drawn(rng, served, {"X-Oneof-Token": served.token, **some(rng, sites)}), False
 
 

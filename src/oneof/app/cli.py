@@ -14,6 +14,7 @@ import tyro
 from tyro.conf import subcommand
 
 from oneof import __version__
+from oneof.app.commands.show import readable_output, visible
 
 COMMANDS = {
     "demo": "demo.Demo",
@@ -68,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
             args=arguments,
             config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
         )
-        with warnings.catch_warnings():
+        with readable_output(), warnings.catch_warnings():
             warnings.showwarning = _say
             code = command.run()
         sys.stdout.flush()
@@ -77,13 +78,13 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt as stop:
-        print(f"\noneof: {str(stop) or 'stopped'}", file=sys.stderr)
+        print(visible(f"\noneof: {str(stop) or 'stopped'}"), file=sys.stderr)
         sys.exit(130)
     except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
         if os.environ.get("ONEOF_DEBUG"):
             raise
         no_words = "there is not enough memory for this; take fewer rows, smaller batches or a smaller net."
-        print(f"oneof: {str(error) or no_words}", file=sys.stderr)
+        print(visible(f"oneof: {str(error) or no_words}"), file=sys.stderr)
         sys.exit(1)
 
 
@@ -105,11 +106,15 @@ def _importable(plugin: str) -> str:
     file = Path(plugin)
     folder = file.parent if file.suffix == ".py" else Path()
     name = file.stem if file.suffix == ".py" else plugin
-    sys.path.insert(0, str(folder.resolve()))
+    sys.path.append(str(folder.resolve()))  # last: a numpy.py beside the plugin must not take numpy's place
     try:
         found = find_spec(name)
     except (ImportError, ValueError):
         found = None
+    if file.suffix == ".py" and not file.is_file():
+        found = None
+    if found is not None and file.suffix == ".py" and Path(found.origin or "").resolve() != file.resolve():
+        raise ValueError(f"--plugin {plugin}: another module is called {name}, {found.origin}; rename yours.")
     if found is None:
         raise ValueError(
             f"--plugin {plugin}: there is no such module; give a file, such as folder/mine.py, or the name "

@@ -110,6 +110,13 @@ class CompactSets:
         """Some rows, by number, in that order."""
         return CompactSets.of_sizes(self.positions[self.places(rows)], self.sizes[rows], self.n_classes)
 
+    def kinds(self) -> np.ndarray:
+        """(n,): a number for every row; rows with the same set have the same one."""
+        seen: dict[bytes, int] = {}
+        bounds = zip(self.starts[:-1].tolist(), self.starts[1:].tolist())
+        sets = (self.positions[start:end].tobytes() for start, end in bounds)
+        return np.array([seen.setdefault(each, len(seen)) for each in sets], dtype=np.int64)
+
     def complement(self) -> CompactSets:
         """In every row the columns that were not there."""
         return CompactSets.of_masks((~self.dense(rows) for rows in self.blocks()), self.n_classes)

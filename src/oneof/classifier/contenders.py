@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,8 @@ FOR_ANSWERS = "crowd"
 LONG_TRAININGS = 2
 """How many of the nets that were trained shortly are trained long."""
 FOLDS = 3
+LARGEST_SET = 0.2
+"""A set that more of the rows have says nothing about which rows belong together."""
 FEWEST_ROWS = 6
 """With fewer rows nothing is held out."""
 
@@ -79,6 +81,7 @@ class ChoiceData:
     clean_rows: np.ndarray | None
     """Rows of x that the clean rows are; None where they are further ones."""
     folds: list[np.ndarray]
+    """Rows to judge by, fold after fold."""
     clean_folds: list[np.ndarray]
     weights: np.ndarray | None = None
 
@@ -95,13 +98,29 @@ class ChoiceData:
     ) -> ChoiceData:
         """From what `fit` was given; X has been checked."""
         known_rows, rows = clean_columns(model, X, clean, class_array(candidates.classes))
-        folds = row_folds(len(X), groups, seed)
-        if rows is not None:
-            clean_folds = [np.flatnonzero(np.isin(rows, fold)) for fold in folds]
+        whole = cls(X, candidates, known_rows, rows, [], [], weights)
+        return whole.divided(row_folds(len(X), groups, seed), seed)
+
+    def divided(self, folds: list[np.ndarray], seed: int) -> ChoiceData:
+        """The same rows with other folds; a clean row is held out with the row it is."""
+        if self.clean_rows is not None:
+            clean = [np.flatnonzero(np.isin(self.clean_rows, fold)) for fold in folds]
         else:
-            clean_folds = row_folds(0 if known_rows is None else len(known_rows), None, seed)
-        clean_folds += [np.zeros(0, dtype=np.int64)] * (len(folds) - len(clean_folds))
-        return cls(X, candidates, known_rows, rows, folds, clean_folds, weights)
+            clean = row_folds(self.n_clean, None, seed)
+        clean += [np.zeros(0, dtype=np.int64)] * (len(folds) - len(clean))
+        return replace(self, folds=folds, clean_folds=clean)
+
+    def without_known_sets(self, seed: int) -> ChoiceData:
+        """Folds whose candidate sets do not occur in the other folds, where sets are many.
+
+        Rows that belong together (frames of a scene, answers to one question) have the same set. A net that
+        knows such a row's neighbours names a label of their set, which is then no sign that it is right.
+        """
+        n, sets = len(self.x), self.candidates.compact
+        groups = np.where(sets.sizes > 1, n + sets.kinds(), np.arange(n))  # one candidate: a group by itself
+        if not self.folds or np.bincount(groups).max() > LARGEST_SET * n:
+            return self
+        return self.divided(row_folds(len(self.x), groups, seed), seed)
 
     @cached_property
     def likelihoods(self) -> np.ndarray | None:

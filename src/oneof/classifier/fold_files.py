@@ -11,7 +11,9 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.classifier.baselines import KnownRows
-from oneof.tables.files import write_with
+from oneof.tables.errors import DataError
+from oneof.tables.files import only_plain_entries, write_with
+from oneof.tables.unpacking import stored_arrays
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,20 @@ class FoldFiles:
         path = self._path(name, settings, fold)
         if path is None or not path.exists():
             return None
-        with np.load(path, allow_pickle=False) as stored:
-            return [stored[key] for key in sorted(stored.files)]
+        only_plain_entries(path.parent, (path.name,))
+        try:
+            stored = stored_arrays(path)
+        except DataError:
+            return None  # damaged: it is made again
+        if str(stored.pop("of", path.stem)) != path.stem:
+            return None  # of another contender or fold
+        return [stored[key] for key in sorted(stored)]
 
     def write(self, name: str, settings: dict[str, Any], fold: int, arrays: list[np.ndarray]) -> None:
         path = self._path(name, settings, fold)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            named: dict[str, Any] = {f"p{i}": array for i, array in enumerate(arrays)}
+            named: dict[str, Any] = {"of": path.stem, **{f"p{i}": a for i, a in enumerate(arrays)}}
             write_with(path, lambda out: np.savez(out, **named))
 
     def _path(self, name: str, settings: dict[str, Any], fold: int) -> Path | None:

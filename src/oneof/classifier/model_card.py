@@ -147,5 +147,5 @@ def _written(values: dict[str, Any]) -> str:
 
 def _listed(names: list[Any]) -> str:
     # names come from data: whatever they hold is shown as text, not as markup
-    shown = [f"`{str(name).replace('`', ' ')}`".replace("\n", " ") for name in names[:SHOWN]]
+    shown = [f"`{' '.join(str(name).replace('`', ' ').split())}`" for name in names[:SHOWN]]
     return ", ".join(shown) + (f", … {len(names)} in all" if len(names) > SHOWN else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,8 @@ from oneof.lab.protocols import net_for, views_for
 from oneof.lab.records import Record, Records
 from oneof.lab.search import configurations, winner
 from oneof.methods import Method, make_method
-from oneof.tables.files import write_text
+from oneof.tables.files import only_plain_entries, write_text
+from oneof.tables.sealed import read_sealed, sealed_json
 
 
 @dataclass
@@ -241,7 +241,7 @@ class Plan:
             "data": {name: prepared.facts() for name, prepared in self.data.items()},
             "cells": [cell.to_dict() for cell in self.cells],
         }
-        write_text(self._file(folder), json.dumps(content, indent=1) + "\n")
+        write_text(self._file(folder), sealed_json(content, indent=1))
 
     def versions_in(self, folder: Path) -> dict[str, str] | None:
         """What an earlier lab in the folder was run with."""
@@ -265,15 +265,23 @@ class Plan:
         return folder / f"plan-{self.protocol.name}.json"
 
 
+PARTS = {"protocol": dict, "command": str, "versions": dict, "left_out": dict, "data": dict, "cells": list}
+
+
 def read_plan(file: Path) -> dict[str, Any]:
     """What `Plan.save` wrote."""
+    only_plain_entries(file.parent, [file.name], LabError)
     try:
-        plan = json.loads(file.read_bytes())
-        if not plan.keys() >= {"protocol", "command", "versions", "left_out", "data", "cells"}:
+        plan = read_sealed(file.read_bytes(), "it", plain=PARTS)  # plans of earlier versions have no digest
+        if not all(isinstance(plan.get(name), kind) for name, kind in PARTS.items()):
             raise ValueError("some of its parts are missing")
-    except (ValueError, RecursionError, AttributeError) as error:
-        raise LabError(
-            f"{file}: the plan is damaged ({error}).\n"
-            "  Remove the file and run its `oneof bench` command again; finished jobs are kept."
-        ) from None
+    except (ValueError, OSError) as error:
+        raise damaged_plan(file, error) from None
     return plan
+
+
+def damaged_plan(file: Path, why: object) -> LabError:
+    return LabError(
+        f"{file}: the plan is damaged ({why}).\n"
+        "  Remove the file and run its `oneof bench` command again; finished jobs are kept."
+    )

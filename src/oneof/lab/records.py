@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from oneof.lab.errors import LabError
 from oneof.tables.errors import DataError
-from oneof.tables.files import why_not_written, write_with
+from oneof.tables.files import only_plain_entries, why_not_written, write_with
 from oneof.tables.sealed import read_sealed, sealed_json
 from oneof.tables.unpacking import unzipped
 
@@ -36,6 +36,7 @@ class Records:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.file = self.folder / FILE
+        only_plain_entries(self.folder, (FILE, PACKED), LabError)
         self.damaged: list[str] = []
         """Lines that are no whole records: where they are, and what is wrong with them."""
         found = [r for file in (self.folder / PACKED, self.file) for r in read(file, self.damaged)]
@@ -102,7 +103,7 @@ def as_line(record: Record) -> str:
 def record_of(line: bytes) -> Record:
     """The record of a line; a ValueError says why there is none."""
     record = read_sealed(line, "it", plain=UNSEALED)
-    if not isinstance(record.get("job"), str):
+    if not isinstance(record.get("job"), str) or record.get("status") not in ("ok", "failed"):
         raise ValueError("it is no record of a job")
     return record
 
@@ -162,6 +163,7 @@ def pack(folder: str | os.PathLike[str]) -> Path:
 def alone(folder: Path) -> Iterator[None]:
     """One lab at a time in a folder; its lock is freed however the process ends."""
     folder.mkdir(parents=True, exist_ok=True)
+    only_plain_entries(folder, (".lock",), LabError)  # locking a link empties what it leads to
     lock = FileLock(folder / ".lock", timeout=0)
     try:
         lock.acquire()

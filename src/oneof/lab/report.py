@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from oneof.lab.tables import (
     NET_NAMES,
     SELECTION,
     Grid,
+    as_comment,
     as_latex,
     as_markdown,
     grid,
@@ -55,8 +57,9 @@ def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list
     """Write `report.md`, `report.html`, `tables.tex`, `summary.json` and `figures/` into the folder."""
     results = read_folder(folder)
     values = _compose(folder, results, folder / "figures" if figures else None)
-    heads = {f"% {r.protocol.name}, {net}: {r.protocol.title}": (r, net) for r in results for net in r.nets}
-    made = {"tables.tex": "\n\n".join(f"{head}\n{as_latex(*table)}" for head, table in heads.items()) + "\n"}
+    heads = {f"{r.protocol.name}, {net}: {r.protocol.title}": (r, net) for r in results for net in r.nets}
+    tables = [f"{as_comment(head)}\n{as_latex(*table)}" for head, table in heads.items()]
+    made = {"tables.tex": "\n\n".join(tables) + "\n"}
     made |= {name: _render(name, **values) for name in ("report.md", "report.html")}
     for name, text in made.items():
         write_text(folder / name, text)
@@ -88,6 +91,7 @@ def _render(template: str, **values: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=template.endswith(".html"),
+        finalize=None if template.endswith(".html") else without_tags,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -95,6 +99,11 @@ def _render(template: str, **values: Any) -> str:
     )
     environment.globals |= {"net_names": NET_NAMES}
     return environment.get_template(template).render(**values)
+
+
+def without_tags(value: Any) -> Any:
+    """A value for Markdown, in which a name from a file must not be HTML; a less-than sign stays one."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", value) if isinstance(value, str) else value
 
 
 def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
@@ -124,7 +133,8 @@ def draw_figures(result: Result, net: str, folder: Path) -> list[Figure]:
         kinds["cost"] = None
     for kind in kinds:
         draw, caption = PLOTS[kind]
-        path = draw(result, net, folder / f"{result.protocol.name}-{net}-{kind}.png".replace(" ", "-"))
+        file = re.sub(r"[^\w.+-]", "-", f"{result.protocol.name}-{net}-{kind}.png")  # a plan may say ../x
+        path = draw(result, net, folder / file)
         if one_split:  # it has no spread to show
             for words in (" with the 95 % interval of the mean over splits", ", mean over splits"):
                 caption = caption.replace(words, "")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oneof.lab.errors import LabError
-from oneof.lab.plan import read_plan
+from oneof.lab.plan import damaged_plan, read_plan
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import PROTOCOLS
 from oneof.lab.records import Record, Records
@@ -76,6 +76,8 @@ class Result:
             if not c["reported"]:
                 continue
             found = [r for job in c["report"] if (r := records.get(job)) is not None]
+            for record in found:
+                _check_belongs(record, c)
             good = [r for r in found if r["status"] == "ok"]
             chosen = None if c["chosen"] is None else c["configurations"][c["chosen"]]
             tried = [
@@ -170,8 +172,29 @@ def read_folder(folder: Path) -> list[Result]:
     )
     if not plans:
         raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
-    records = Records(folder)
-    return [Result(read_plan(path), records) for path in plans]
+    records, results = Records(folder), []
+    for path in plans:
+        plan = read_plan(path)
+        try:
+            results.append(Result(plan, records))
+        except LabError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise damaged_plan(path, f"{type(error).__name__}: {error}") from error
+    return results
+
+
+def _check_belongs(record: Record, cell: dict[str, Any]) -> None:
+    """A record that a plan names must be of its method and data: plans and records may have been mixed."""
+    config = record["config"]
+    trained, planned = (config["method"]["name"], config["data"]["name"]), (cell["method"], cell["data"])
+    if trained != planned:
+        raise LabError(
+            f"the record of job {record['job']} is of {' on '.join(trained)}, but the plan has it as one of "
+            f"{' on '.join(planned)}.\n  Plan and records are not of the same lab; get both again."
+        )
+    if record["status"] == "ok" and not 0 <= record["result"]["test"] <= 1:
+        raise ValueError(f"job {record['job']} has a test accuracy of {record['result']['test']}")
 
 
 def write_summary(folder: Path, results: list[Result]) -> Path:

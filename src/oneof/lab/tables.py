@@ -193,13 +193,20 @@ def as_latex(result: Result, net: str) -> str:
     for row in g.rows:
         cells = [(rf"\textbf{{{_tex(c.text)}}}" if c.best else _tex(c.text)) + marks[c.mark] for c in row]
         lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *(f"% {_tex(n)}" for n in g.notes)])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *map(as_comment, g.notes)])
+
+
+def as_comment(text: str) -> str:
+    """One line that LaTeX skips."""
+    return "% " + _tex(" ".join(text.split()))
+
+
+TEX = str.maketrans({
+    "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "{": r"\{", "}": r"\}",
+    "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",  # ^^5c would be a backslash
+    "±": r"$\pm$", "−": "$-$", "–": "--", "•": r"$\bullet$", "◦": r"$\circ$",
+})  # fmt: skip
 
 
 def _tex(text: str) -> str:
-    for letter, command in {
-        "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#",
-        "±": r"$\pm$", "−": "$-$", "–": "--", "•": r"$\bullet$", "◦": r"$\circ$",
-    }.items():  # fmt: skip
-        text = text.replace(letter, command)
-    return text
+    return text.translate(TEX)

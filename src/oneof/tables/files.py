@@ -11,6 +11,9 @@ from typing import IO
 
 from oneof.tables.errors import DataError
 
+HALF_CHARACTERS = "backslashreplace"
+"""How texts for people show what UTF-8 has no bytes for: JSON and file systems give names with such parts."""
+
 
 def why_not_written(error: Exception) -> str:
     """What the system said about a file that could not be written, and what to do: two sentences.
@@ -43,10 +46,11 @@ def replacing(path: Path | str) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def refuse_links(
+def only_plain_entries(
     folder: Path, names: Iterable[str] | None = None, error: type[Exception] = DataError
 ) -> None:
-    """What is read from or written to a folder of ours lies in it: a link could lead anywhere.
+    """What is read from or written to a folder of ours is a file in it: a link could lead anywhere, and
+    whoever opens a pipe waits for its other end.
 
     Looks at the entries with these names, or at all of them.
     """
@@ -58,12 +62,14 @@ def refuse_links(
                 f"{folder / name} is a link to {os.readlink(folder / name)}; links in this folder are not "
                 "followed.\n  Put what it leads to in its place, or remove it."
             )
+        if (folder / name).exists() and not (folder / name).is_file() and not (folder / name).is_dir():
+            raise error(f"{folder / name} is not a plain file but a pipe, a socket or a device; remove it.")
 
 
 def write_text(path: Path | str, text: str) -> None:
     """Write a text file beside and rename it."""
     with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+        beside.write_text(text, encoding="utf-8", errors=HALF_CHARACTERS)
 
 
 def write_with(path: Path | str, write: Callable[[IO[bytes]], object]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from pathlib import Path
@@ -69,6 +70,8 @@ def read_table(path: str | Path, form: TextForm | None = None) -> Table:
     path = Path(path)
     rows = sys.maxsize if path.suffix.lower() in (".npz", ".npy") else MOST_ROWS  # arrays are whole
     parts = []
+    if path.suffix.lower() == ".parquet" and path.is_file():
+        _refuse_parquet_bomb(path)
     for first, table in table_batches(path, rows, form=form):
         parts.append(table)
         refuse_bomb(path, 8 * (first + len(table)) * len(table.columns))
@@ -161,7 +164,7 @@ def line_of(path: Path, row: int, form: TextForm | None = None) -> int | None:
 
 
 def _check_header(names: list[str], path: Path) -> None:
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
         raise DataError(
             f'{path}, line 1: two columns are called "{twice}".\n'
@@ -252,6 +255,14 @@ def _parquet(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[
             part = frame.select(wanted).slice(start, SLICE * rows).collect()
             for first in range(0, len(part), rows):
                 yield Table(path, {name: _column(part[name][first : first + rows]) for name in wanted})
+
+
+def _refuse_parquet_bomb(path: Path) -> None:
+    """Equal rows take no room in such a file: how many there are is asked before they are read."""
+    with reading(path, "Parquet file"):
+        frame = needs_polars().scan_parquet(path)
+        rows = frame.select(needs_polars().len()).collect().item()
+        refuse_bomb(path, 8 * rows * len(frame.collect_schema()))
 
 
 def _column(series: Any) -> Any:

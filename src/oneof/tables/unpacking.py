@@ -55,6 +55,8 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
             return {"x": _checked_text(found)}
         with zipfile.ZipFile(path) as packed:
             members = {info.filename.removesuffix(".npy"): info for info in packed.infolist()}
+            if len(members) < len(packed.infolist()):
+                raise ValueError("two of its arrays have the same name")
             wanted = {name: info for name, info in members.items() if only is None or name in only}
             # zipfile never gives more than a member claims to hold
             refuse_bomb(path, sum(info.file_size for info in wanted.values()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,11 +16,14 @@ import numpy as np
 
 from oneof.candidates.cells import SEPARATOR
 from oneof.tables.errors import DataError
-from oneof.tables.files import replacing
+from oneof.tables.files import HALF_CHARACTERS, replacing
 from oneof.tables.reader import needs_polars
 
 PART_BYTES = 32 << 20
 WRITTEN = (".csv", ".tsv", ".parquet")
+STARTS = frozenset("=@+-\t\r")
+FORMULA = re.compile(r"[=@\t\r]|[+-].*[(|!]", re.DOTALL)
+"""Cells that are computed by a spreadsheet; -1.5 and -cat are none."""
 
 
 @contextmanager
@@ -34,6 +39,12 @@ def writing(path: Path | str) -> Iterator[CsvWriter | ParquetWriter]:
             writer.finish()
         finally:
             writer.close()
+    if isinstance(writer, CsvWriter) and writer.formula is not None:
+        warnings.warn(
+            f"{path} has cells that begin like a formula, such as {writer.formula!r:.60}: a spreadsheet "
+            "would compute them. Do not open it there by a click; import it with all columns as text.",
+            stacklevel=3,
+        )
 
 
 def write_lines(path: Path | str, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -48,15 +59,22 @@ class CsvWriter:
     text = True
 
     def __init__(self, path: Path) -> None:
-        self.file = open(path, "w", newline="", encoding="utf-8")  # noqa: SIM115 (closed by `close`)
+        self.file = open(  # noqa: SIM115 (closed by `close`)
+            path, "w", newline="", encoding="utf-8", errors=HALF_CHARACTERS
+        )
         self.writer = csv.writer(self.file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         self.started = False
+        self.formula: str | None = None
+        """The first cell that a spreadsheet would compute instead of showing it."""
 
     def write(self, columns: dict[str, Any]) -> None:
         """Append rows: columns of equal length, always the same ones."""
         if not self.started:
             self.writer.writerow(columns)
             self.started = True
+        for cells in (columns, *columns.values()) if self.formula is None else ():
+            odd = (c for c in cells if isinstance(c, str) and c[:1] in STARTS and FORMULA.match(c))
+            self.formula = self.formula or next(odd, None)
         self.writer.writerows(zip(*columns.values(), strict=True))
 
     def finish(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from oneof.tables.files import refuse_links, why_not_written, write_text
+from oneof.tables.files import only_plain_entries, why_not_written, write_text
 from oneof.tables.sealed import DamagedError, read_sealed, sealed_json
 from oneof.training.checkpoint import load_tree, save_tree, write_json
 from oneof.training.identity import CONTENTS
@@ -54,7 +54,7 @@ class Run:
         self.config = json.loads(json.dumps(config))
         with self._told("the run cannot be started"):
             for folder in (self.folder, self.folder / "checkpoint"):
-                refuse_links(folder, error=RunError)
+                only_plain_entries(folder, error=RunError)
             self.checkpoint_file.parent.mkdir(parents=True, exist_ok=True)
             self._claim()
             try:
@@ -90,7 +90,9 @@ class Run:
         elif damage is not None:
             raise RunError(f"{damage}\n  There is no checkpoint to restore it from. {AFRESH}")
         if stored is not None:
-            self._compare(stored, self.config)
+            self._compare(stored, self.folder)
+        if checkpoint is not None and "config" in checkpoint:  # it may have been copied from another run
+            self._compare(checkpoint["config"], self.checkpoint_file)
         if damage is not None:
             warnings.warn(f"{damage}\n  It was restored from the checkpoint.", stacklevel=5)
         if checkpoint is not None and stored is not None and CONTENTS not in stored:
@@ -146,7 +148,9 @@ class Run:
             "to train from the beginning."
         )
 
-    def _compare(self, there: dict[str, Any], wanted: dict[str, Any]) -> None:
+    def _compare(self, there: dict[str, Any], place: Path) -> None:
+        """Refuse to continue with what another configuration has left in this place."""
+        wanted = self.config
         # an earlier version wrote no digests of rows: what it did write is compared
         names = there.keys() | wanted.keys() if CONTENTS in there else there.keys()
         changed = [key for key in sorted(names - {"versions"}) if there.get(key) != wanted.get(key)]
@@ -160,12 +164,12 @@ class Run:
             if key == CONTENTS:
                 key = " and other ".join(differ)
                 raise RunError(
-                    f"{self.folder} holds a run with other {key}: their digests are\n"
+                    f"{place} holds a run with other {key}: their digests are\n"
                     f"  there:  {old}\n  wanted: {new}\n"
                     f"  A run continues with what it was started with. {AFRESH}"
                 )
         raise RunError(
-            f"{self.folder} holds a run with another {key}:\n  there:  {old}\n  wanted: {new}\n  {AFRESH}"
+            f"{place} holds a run with another {key}:\n  there:  {old}\n  wanted: {new}\n  {AFRESH}"
         )
 
     def log(self, row: dict[str, Any]) -> None:

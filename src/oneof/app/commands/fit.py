@@ -159,7 +159,7 @@ class Fit:
     def _claim_folder(self) -> None:
         """Make the folder of the model; one that holds other things is left alone."""
         from oneof.tables.errors import DataError
-        from oneof.tables.files import refuse_links
+        from oneof.tables.files import only_plain_entries
 
         if self.out.exists() and not self.out.is_dir():
             raise DataError(f"{self.out} is a file; --out names a folder for the model.")
@@ -169,7 +169,7 @@ class Fit:
                 f"{self.out} holds files that are no model, among them labels.csv, which a model would "
                 "replace.\n  Choose another folder with --out."
             )
-        refuse_links(self.out, ("run", "tensorboard"))
+        only_plain_entries(self.out, ("run", "tensorboard"))
         self.out.mkdir(parents=True, exist_ok=True)
 
     def _read(self) -> TrainingData:

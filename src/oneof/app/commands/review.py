@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -51,9 +53,8 @@ class Review:
         address = server.url + (f"&class={quote(self.class_name)}" if self.class_name else "")
         print(f"{self.run_folder}: {data.candidates.describe()}")
         print(f"Review them at {address}\nCtrl-C ends it; every decision is saved at once.", flush=True)
-        if self.browser:
-            _open(address)
-        with contextlib.suppress(KeyboardInterrupt):
+        opened = _opened(address, self.run_folder) if self.browser else contextlib.nullcontext()
+        with opened, contextlib.suppress(KeyboardInterrupt):
             server.run()
         decisions = Decisions(self.run_folder, data)
         skipped = f", {len(decisions.skipped)} skipped" if decisions.skipped else ""
@@ -63,14 +64,28 @@ class Review:
         return 0
 
 
-def _open(address: str) -> None:
-    """Show the page in the user's browser, where there is a screen to show it on."""
+@contextmanager
+def _opened(address: str, folder: Path) -> Iterator[None]:
+    """Show the page in the user's browser, where there is a screen to show it on.
+
+    The address has the token, and everybody on this machine can see what a program was called with. So the
+    browser is given a file that nobody else can read and that leads to the address.
+    """
+    import html
     import os
+    import secrets
     import sys
     import webbrowser
 
-    if sys.platform.startswith("linux") and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    ):
-        return  # a browser inside this terminal would take it away
-    webbrowser.open(address)
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform.startswith("linux") and not screen:
+        yield  # a browser inside this terminal would take it away
+        return
+    page = folder.resolve() / f"open-review-{secrets.token_hex(4)}.html"
+    try:
+        with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">')
+        webbrowser.open(page.as_uri())
+        yield
+    finally:
+        page.unlink(missing_ok=True)

@@ -4,7 +4,39 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO
+
+OBEYED = [*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+"""Characters that a terminal obeys instead of showing them: control characters, and turns of direction."""
+VISIBLE = {code: ascii(chr(code))[1:-1] for code in OBEYED if chr(code) not in "\n\t"}
+
+
+def visible(text: str) -> str:
+    """Text from a file as it may be shown in a terminal: a class can be called ESC ] 0 ; ..."""
+    return text.translate(VISIBLE)
+
+
+class ReadableStream:
+    """A stream for people, to which texts are written as `visible` shows them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream  # rich, which moves the cursor, writes there
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(visible(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def readable_output() -> Iterator[None]:
+    """Nothing that is printed inside commands the terminal."""
+    out, err = ReadableStream(sys.stdout), ReadableStream(sys.stderr)
+    with redirect_stdout(out), redirect_stderr(err):
+        yield
 
 
 def show_table(
@@ -23,7 +55,7 @@ def show_table(
         justify = "right" if heading in right else "left"
         table.add_column(heading, justify=justify, no_wrap=heading in whole)  # type: ignore[arg-type]
     for row in rows:
-        table.add_row(*map(str, row))
+        table.add_row(*(visible(str(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 160
     # cells are plain text: a label or a default in square brackets is no markup
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
@@ -47,7 +79,7 @@ def bars(*columns: object) -> Iterator[Callable[[str, int, int | None], None]]:
 
     def update(name: str, done: int, total: int | None) -> None:
         if name not in tasks:
-            tasks[name] = shown.add_task(name, total=total)
+            tasks[name] = shown.add_task(visible(name), total=total)
         shown.update(tasks[name], completed=done, total=total)
 
     with shown:

@@ -27,11 +27,13 @@ from filelock import FileLock
 from oneof.app.review.folder import ReviewError
 from oneof.candidates import Candidates
 from oneof.candidates.cells import cell_text, is_missing, short
-from oneof.tables.files import refuse_links
+from oneof.tables.files import only_plain_entries
 from oneof.tables.sealed import SEAL, seal, unseal
 
 FILE = "decisions.jsonl"
 ACTIONS = ("decide", "skip", "undo")
+MOST_BYTES = 1 << 28
+"""Of the file: more than a million decisions."""
 WRITTEN = ("row", "id", "label", "action", "time", "data")
 """What our lines without a digest have: those of earlier versions, or changed by hand."""
 
@@ -100,7 +102,7 @@ class Decisions:
         self.check(row, action, label)
         event = Event(row, action, label)
         lock = self.path.with_suffix(".lock")
-        refuse_links(lock.parent, [lock.name])
+        only_plain_entries(lock.parent, [lock.name])
         with self._lock, FileLock(lock):
             self._catch_up()  # what others wrote comes first, as in the file
             line = self._line(event)
@@ -125,11 +127,15 @@ class Decisions:
 
     def _catch_up(self) -> None:
         """Replay the whole lines that were added since the last time."""
-        refuse_links(self.path.parent, [self.path.name])
+        only_plain_entries(self.path.parent, [self.path.name])
         try:
             with self.path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size < self._read:
+                size = os.fstat(file.fileno()).st_size
+                if size < self._read:
                     self._start_over()  # somebody has taken lines away
+                if size > MOST_BYTES:
+                    most = f"decisions take at most {MOST_BYTES:,}"
+                    raise ReviewError(f"{self.path} has {size:,} bytes; {most}.")
                 file.seek(self._read)
                 added = file.read()
         except FileNotFoundError:

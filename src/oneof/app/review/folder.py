@@ -24,7 +24,7 @@ from oneof.candidates.cells import json_value, native
 from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.tables.errors import DataError
-from oneof.tables.files import refuse_links, write_text, write_with
+from oneof.tables.files import only_plain_entries, write_text, write_with
 from oneof.tables.reader import read_json
 from oneof.tables.unpacking import stored_arrays
 
@@ -109,6 +109,8 @@ class ReviewData:
                 self.image_folder = os.path.commonpath([os.path.dirname(path) for path in self.images])
         if self.image_folder is not None:
             self.image_folder = os.path.abspath(self.image_folder)
+        if self.wrong is not None and not np.all(np.abs(np.asarray(self.wrong) - 0.5) < 0.5 + 1e-5):
+            raise ReviewError("wrong has entries that are no probabilities from 0 to 1.")
         self._check_answers()
         if self.places is not None and np.ndim(self.places) != 2:
             raise ReviewError(f"places has {np.ndim(self.places)} axes; it is an array (rows, directions).")
@@ -118,8 +120,11 @@ class ReviewData:
         columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted, "wrong": self.wrong}
         columns["places"] = self.places
         for what, values in columns.items():
-            if values is not None and len(values) != len(self):
-                raise ReviewError(f"{what} has {len(values)} entries, but there are {len(self)} rows.")
+            if values is not None and (len(values) != len(self) or getattr(values, "ndim", 1) > 1):
+                shape = getattr(values, "shape", (len(values),))
+                raise ReviewError(
+                    f"{what} has {' x '.join(map(str, shape))} entries, but there are {len(self)} rows."
+                )
 
     def _check_answers(self) -> None:
         if self.answers is None or not len(self.answers):
@@ -224,7 +229,7 @@ class ReviewData:
                     f"{folder} holds no {name}: there is nothing to review.\n"
                     "  Give the folder that `oneof fit` wrote (--out); older ones must be fitted again."
                 )
-        refuse_links(folder, (ARRAYS, NAMES))
+        only_plain_entries(folder, (ARRAYS, NAMES))
         try:
             names, arrays = read_json(folder / NAMES), stored_arrays(folder / ARRAYS)
             same = str(arrays["stamp"]) == names["stamp"]

@@ -248,11 +248,14 @@ class ReviewList:
         """
         if self.data.images is None or self.data.image_folder is None:
             return None
-        path = Path(os.path.realpath(self.data.images[row]))
-        kind = IMAGE_TYPES.get(path.suffix.lower())
-        if kind is None or not path.is_relative_to(os.path.realpath(self.data.image_folder)):
+        try:
+            path = Path(os.path.realpath(self.data.images[row]))
+            kind = IMAGE_TYPES.get(path.suffix.lower())
+            if kind is None or not path.is_relative_to(os.path.realpath(self.data.image_folder)):
+                return None
+            return (path, kind) if path.is_file() else None
+        except (ValueError, OSError):  # no file can have such a name
             return None
-        return (path, kind) if path.is_file() else None
 
 
 def rounded(value: Any) -> str:

@@ -48,6 +48,8 @@ MAX_BODY = 4096
 PATIENCE = 10.0
 """Seconds for the whole of a request to arrive."""
 TOKEN_HEADER = "x-oneof-token"
+WHOLE_PAGE = [["navigate"], ["document"]]
+"""What a browser says of a page that it opens in a tab, not in a frame of another."""
 SECURITY_HEADERS = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -246,7 +248,12 @@ class Guard:
         host = headers.get("host", [])
         if len(host) != 1 or host[0] not in self.hosts:
             return "This server answers only to 127.0.0.1."
-        sites = headers.get("sec-fetch-site", ())
+        # the file that `oneof review` hands to the browser is another site too; it opens the page as a whole
+        whole = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == [
+            ["navigate"],
+            ["document"],
+        ]
+        sites = () if whole and scope["path"] == "/" else headers.get("sec-fetch-site", ())
         if not self.origins.issuperset(headers.get("origin", ())) or {*sites} - {"same-origin", "none"}:
             return "Requests from other pages are refused."
         given = headers.get(TOKEN_HEADER, [])

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from oneof.datasets.scaling import Scaling
-from oneof.tables.files import refuse_links
+from oneof.tables.files import only_plain_entries
 
 FORMAT = 2
 MANIFEST, MODEL, WEIGHTS = "manifest.json", "model.json", "model.safetensors"
@@ -161,7 +161,7 @@ def check_entries(folder: Path) -> None:
     """Refuse what a model folder never holds: links, and files that could be unpickled."""
     if not folder.is_dir():
         raise ModelError(f"there is no model in {folder}: it is no folder.")
-    refuse_links(folder, error=ModelError)
+    only_plain_entries(folder, error=ModelError)
     for file in sorted(folder.iterdir()):
         if file.is_file() and is_pickle(file):
             raise ModelError(

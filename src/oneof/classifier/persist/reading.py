@@ -163,7 +163,8 @@ def _usable(device: Any) -> bool:
     if not isinstance(device, str):
         raise ModelError(f"{MODEL} names the device {device!r:.80}, which is no text.")
     try:
-        return torch.device(device).type != "cuda" or torch.cuda.is_available()
+        here = torch.accelerator.current_accelerator(check_available=True)
+        return torch.device(device).type in ("cpu", here and here.type)
     except RuntimeError:
         return device == "auto"
 

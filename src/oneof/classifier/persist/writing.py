@@ -36,7 +36,7 @@ from oneof.classifier.persist.folder import (
     checked_scaling,
     digest,
 )
-from oneof.tables.files import why_not_written
+from oneof.tables.files import HALF_CHARACTERS, why_not_written
 
 STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
 
@@ -103,7 +103,7 @@ def _write_files(estimator: PartialLabelClassifier, texts: dict[str, str], stage
     files = {
         file.name: {"bytes": file.stat().st_size, "sha256": digest(file)} for file in sorted(staged.iterdir())
     }
-    (staged / CARD).write_text(model_card(estimator), encoding="utf-8")
+    (staged / CARD).write_text(model_card(estimator), encoding="utf-8", errors=HALF_CHARACTERS)
     (staged / MANIFEST).write_text(_text({"format": FORMAT, "files": files}), encoding="utf-8")
 
 

@@ -6,7 +6,8 @@ import multiprocessing as mp
 import os
 import signal
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -20,6 +21,7 @@ WORKER_BYTES = 700 * 2**20
 """Memory a worker is expected to take: torch, the data, a small net."""
 TRIES = 2
 """A worker that dies (the system killed it for memory, say) has its job tried again so many times in all."""
+SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class LocalRunner:
@@ -89,7 +91,8 @@ class Worker:
         context = mp.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=work, args=(other, place), daemon=True)
-        self.process.start()
+        with _nothing_from_the_current_folder():
+            self.process.start()
         other.close()
         self.job: Job | None = None
         self.tries = 0
@@ -105,6 +108,20 @@ class Worker:
             self.process.terminate()
         self.process.join()
         return self.process.exitcode
+
+
+@contextmanager
+def _nothing_from_the_current_folder() -> Iterator[None]:
+    """A new Python looks for its first modules where it is started; then it gets the path of this process."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def work(pipe: Connection, place: Place) -> None:
