@@ -2,11 +2,12 @@
 
 A small portfolio (methods that the records in `results/` support, with a linear model and an MLP, this one at
 two lengths, and two scalings of the features) and plain baselines are compared out of fold (`contenders.py`,
-`standings.py`). Round r of a successive halving trains on all folds but the r-th and judges by that one. The
-first round leaves out what has little hope: the scaling that served the first method worse, a long training
-of a net that was no good after a short one. After each round the best third of the methods goes on;
-baselines always do, as they cost next to nothing. The winner is fitted on all rows, and made as sure as it
-was right out of fold.
+`standings.py`). Round r of a successive halving trains on all folds but the r-th and judges by that one. No
+candidate set is in two folds, where there are enough of them. The first round leaves out what has little
+hope: the scaling that served the first method worse, a long training of a net that was no good after a short
+one. After each round the best third of the methods goes on; baselines always do, as they cost next to
+nothing. The winner is fitted on all rows, and made as sure as it was right out of fold, in folds drawn at
+random.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ LONG_FITS = 8
 TRAININGS = 20
 """How many trainings a choice has, about, each with its setup."""
 MEASURED_ROWS = 4096
+ROUNDS = 2
 FACTOR = 3
 """One of so many methods goes on to the next round."""
 LAST_FIT = 1.5
-"""Time of the last fit, on all rows, in trainings on all folds but one; the folds that have not judged the
-winner take one each."""
+"""Time of the last fit, on all rows, in trainings on all folds but one; every fold that judges the winner in
+the end takes one more."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,16 @@ def choose(
     """Compare, take the best, fit it on all rows. `model` has the settings that all contenders share."""
     recipe = model.recipe(len(X))
     data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed, weights)
-    comparison = Comparison(model, data, recipe.seed)
+    comparison = Comparison(
+        model, data.without_known_sets(recipe.seed) if groups is None else data, recipe.seed
+    )
     comparison.run()
-    finalists = ordered(comparison.finalists(), data, final=True)
+    finalists = ordered(comparison.finalists(), comparison.data, final=True)
     best = finalists[0]
-    for number in range(best.rounds, len(data.folds)):  # a budget may have ended the comparison before
-        comparison.judge(best, number)
+    left = [c for c in comparison.contenders if c.rounds and c not in finalists]
+    left.sort(key=lambda c: (c.rounds, score(c, comparison.data)), reverse=True)
+    selection = table(finalists, left, comparison.data)
+    judged = comparison.out_of_fold(best, data)
     fitted = comparison.fitted(best, np.arange(len(X)), np.arange(data.n_clean), last=True)
     # baselines know nothing of votes and scores, nor of the labels of the clean rows
     if best.is_baseline and data.likelihoods is not None:
@@ -73,10 +79,7 @@ def choose(
         fitted.transduction_ = restricted(spoken, candidates.mask).astype(np.float32)
     if data.clean is not None and data.clean_rows is not None:
         fitted.transduction_[data.clean_rows] = np.eye(data.candidates.n_classes)[data.clean.columns]
-    left = [c for c in comparison.contenders if c.rounds and c not in finalists]
-    left.sort(key=lambda c: (c.rounds, score(c, data)), reverse=True)
-    selection = table(finalists, left, data)
-    p, errors = calibrated(fitted, best, data)
+    p, errors = calibrated(fitted, judged, data)
     return Selected(fitted, used(best), selection, note(selection), p, errors)
 
 
@@ -168,7 +171,7 @@ class Comparison:
 
     def run(self) -> None:
         """Judge the contenders fold by fold; only the best third of the methods sees the next fold."""
-        rounds, there = len(self.data.folds), list(self.contenders)
+        rounds, there = min(ROUNDS, len(self.data.folds)), list(self.contenders)
         baselines = sum(c.is_baseline for c in there)
         later = baselines + survivors(len(there) - baselines)
         total = len(there) + (rounds - 1) * later  # at most; a few are left out before they begin
@@ -201,10 +204,23 @@ class Comparison:
                 there = [c for c in judged if c.is_baseline or c in kept]
         self.files.write("over", {}, 0, [np.array(done)])
 
-    def judge(self, contender: Contender, number: int) -> None:
+    def out_of_fold(self, best: Contender, data: ChoiceData) -> Contender:
+        """The winner, judged by every fold of the data."""
+        n, c = data.candidates.shape
+        if data is not self.data:
+            unknown = (np.full((n, c), np.nan), np.full((data.n_clean, c), np.nan))
+            best = Contender(best.name, best.kind, best.settings, *unknown)
+        for number in range(best.rounds, len(data.folds)):
+            self.judge(best, number, data)
+        return best
+
+    def judge(self, contender: Contender, number: int, data: ChoiceData | None = None) -> None:
         """What a contender that has not seen a fold says about it."""
-        data, held, clean_held = self.data, self.data.folds[number], self.data.clean_folds[number]
+        data = data or self.data
+        held, clean_held = data.folds[number], data.clean_folds[number]
         began = time.perf_counter()
+        if data is not self.data:
+            number += len(self.data.folds)  # a name of its own
         stored = self.files.read(contender.name, contender.settings, number)
         if stored is None:
             rows = np.setdiff1d(np.arange(len(data.x)), held)
@@ -228,7 +244,7 @@ class Comparison:
         longest = max(c.seconds / c.rounds for c in known)
         # before its first round a contender may take as long as the longest so far
         one = contender.seconds / contender.rounds if contender.rounds else longest
-        left = LAST_FIT + len(self.data.folds) - number - 1
+        left = LAST_FIT + len(self.data.folds)
         return time.perf_counter() - self.began + one + left * longest > budget
 
     def finalists(self) -> list[Contender]:
