@@ -9,6 +9,7 @@ from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
 from oneof.lab.errors import LabError
+from oneof.lab.prepared import is_file, is_table
 from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS
 from oneof.lab.search import Criterion, Search
@@ -28,6 +29,9 @@ def override(
     configurations: int | None = None,
     select_by: Criterion | None = None,
     curves: int | None = None,
+    candidates: str = "candidates",
+    truth: str = "truth",
+    accept: Sequence[str] = (),
     settings: Sequence[str] = (),
 ) -> Protocol:
     """The protocol with some of its values replaced."""
@@ -38,7 +42,9 @@ def override(
     if methods:
         changes["entries"] = _chosen(protocol, methods)
     if data:
-        changes["data"] = tuple(_spelled(name) for name in data)
+        changes["data"] = tuple(name if is_file(name) else data_entry(name).name for name in data)
+        if any(map(is_table, data)):
+            changes["columns"] = {"column": candidates, "truth": truth, "accept": " ".join(accept)}
     if nets:
         unknown = [name for name in nets if name not in NETS]
         if unknown:
@@ -128,11 +134,6 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
         protocol = replace(protocol, search=replace(search, grids=grids))
     given = {e.label: replace(e, params={**e.params, name: value}) for e in entries}
     return replace(protocol, entries=tuple(given.get(e.label, e) for e in protocol.entries))
-
-
-def _spelled(data: str) -> str:
-    """The registry's spelling of a data set; the path of a file as it is."""
-    return data if data.lower().endswith(".mat") else data_entry(data).name
 
 
 def _value(text: str) -> Any:

@@ -70,6 +70,8 @@ class Protocol:
     information: Information = "select"
     """`none`: no method sees a clean row. `select`: those that learn from clean rows do. `loss`: clean rows
     are in every method's loss; a search uses one half for that and the other half to select."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Of tables of one's own: the columns with the candidates and the truth, and answers to questions."""
     robbed: float = 0.0
     """Tables: the share of rows whose candidate set loses its true label."""
     criterion: Criterion = "accuracy"
