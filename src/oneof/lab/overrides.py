@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
@@ -44,6 +45,9 @@ def override(
     if data:
         changes["data"] = tuple(name if is_file(name) else data_entry(name).name for name in data)
         if any(map(is_table, data)):
+            changes["title"] = (
+                f"The methods of {protocol.name} on {', '.join(Path(name).stem for name in data)}"
+            )
             changes["columns"] = {"column": candidates, "truth": truth, "accept": " ".join(accept)}
     if nets:
         unknown = [name for name in nets if name not in NETS]

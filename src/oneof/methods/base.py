@@ -242,8 +242,8 @@ class Method:
         }
 
     def row_numbers(self, n_classes: int) -> int:
-        """How many numbers it keeps of a training row: by default one target."""
-        return n_classes
+        """How many numbers of four bytes it keeps of a training row: by default its watched tables."""
+        return len(self.watched) * n_classes
 
     def extra_numbers(self, n_classes: int, n_features: int, batch_size: int) -> int:
         """How many numbers it keeps beside the net and its rows, and needs in a step."""
