@@ -90,7 +90,7 @@ def read_cifar_python(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Read the batches of the python version (`data_batch_1`, `test_batch`, `train`, ...) in this order.
 
-    `label_key` is "labels" for CIFAR-10, "fine_labels" for CIFAR-100. A label that is not below `n_classes` is
+    `label_key` is "labels" for CIFAR-10, "fine_labels" for CIFAR-100. A label not below `n_classes` is
     an error.
     """
     images, labels = [], []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS
 from oneof.lab.search import Criterion, Search
 from oneof.methods import list_methods, make_method
+from oneof.methods.base import read_setting
 from oneof.training import Recipe
 from oneof.views.images import POLICIES
 
@@ -99,10 +99,7 @@ def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
 
 def _set(protocol: Protocol, setting: str) -> Protocol:
     """`recipe.epochs=50`, `search.seed=1`, `lr=0.1`, `rplg.alpha=0.3` (a method's hyper-parameter)."""
-    key, equals, text = setting.partition("=")
-    if not equals:
-        raise LabError(f"--set {setting}: write it as name=value, such as rplg.alpha=0.3.")
-    value = _value(text)
+    key, value = read_setting(setting, "rplg.alpha=0.3")
     owner, dot, name = key.rpartition(".")
     if owner == "recipe":
         known = {f.name for f in fields(Recipe)}
@@ -117,7 +114,7 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
         if search is None or name not in known:
             raise LabError(f"--set {setting}: the search of {protocol.name} has no {name!r} that can be set.")
         if isinstance(getattr(search, name), tuple) and not isinstance(value, list):
-            raise LabError(f"--set {setting}: write a list, such as search.{name}=[{text}].")
+            raise LabError(f"--set {setting}: write a list, such as search.{name}=[{value}].")
         change: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
         return replace(protocol, search=replace(search, **change))
     if not dot:
@@ -138,10 +135,3 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
         protocol = replace(protocol, search=replace(search, grids=grids))
     given = {e.label: replace(e, params={**e.params, name: value}) for e in entries}
     return replace(protocol, entries=tuple(given.get(e.label, e) for e in protocol.entries))
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"None": None, "True": True, "False": False}.get(text, text)

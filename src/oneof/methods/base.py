@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -31,6 +32,7 @@ __all__ = [
     "hyper",
     "list_methods",
     "make_method",
+    "read_setting",
     "register",
 ]
 
@@ -315,6 +317,17 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
                 f"what was made with {only[0]!r} can still be used."
             )
     return cls(**given)
+
+
+def read_setting(setting: str, example: str) -> tuple[str, Any]:
+    """Name and value of `name=value` on a command line: JSON, Python's None, True and False, or a text."""
+    name, equals, text = setting.partition("=")
+    if not equals:
+        raise ValueError(f"--set {setting}: write it as name=value, such as {example}.")
+    try:
+        return name, json.loads(text)
+    except ValueError:
+        return name, {"None": None, "True": True, "False": False}.get(text, text)
 
 
 def hyper(

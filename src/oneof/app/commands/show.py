@@ -5,6 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+
+class CommandGroup:
+    """A command that only has others below it."""
+
+    command: Any
+
+    def run(self) -> int:
+        return self.command.run()
 
 
 def show_table(
