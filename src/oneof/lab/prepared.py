@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     from oneof.datasets import DataSet
 
 DEFAULT_COLUMNS = {"column": "candidates", "truth": "truth"}
-TITLES = {
-    "digits": "Digits",
-    "lost": "Lost",
-    "birdsong": "BirdSong",
-    "msrcv2": "MSRCv2",
-    "labelme": "LabelMe",
-    "soccer-player": "Soccer Player",
-    "yahoo-news": "Yahoo! News",
-    "mnist": "MNIST",
-    "fmnist": "Fashion-MNIST",
-    "kmnist": "Kuzushiji-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny-imagenet": "TinyImageNet",
-}
 
 
 @dataclass(frozen=True, eq=False)
