@@ -78,7 +78,7 @@ class Scaling:
             if len(bad):
                 i, k = bad[0]
                 raise DataError(
-                    f"x[{n + i}, {k}] = {values[i, k]}: scaling needs finite numbers; drop or fill them first."
+                    f"x[{n + i}, {k}] = {values[i, k]}: scaling needs finite values; drop or fill them first."
                 )
             if not len(values):
                 mean = mean + np.zeros(values.shape[1])
