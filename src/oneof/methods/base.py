@@ -156,7 +156,8 @@ class Method:
     watched: ClassVar[tuple[str, ...]] = ("target",)
     """Row tables that hold pseudo-labels; their accuracy is logged each epoch."""
     dropped: ClassVar[dict[str, tuple[Any, ...] | None]] = {}
-    """Hyper-parameters of earlier versions and the values that still mean what the method does; None: any."""
+    """Hyper-parameters of earlier versions and the values that still mean what the method does; None: any.
+    They belong to the method that names them: a subclass has another name, which nobody wrote them for."""
     capturable: ClassVar[bool] = False
     """Whether a step can be recorded and replayed: fixed shapes, no wait for the GPU, and no number that
     changes from step to step outside of tensors, except those that `stage` names."""
@@ -305,13 +306,13 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
         raise ValueError(f"there is no method {name!r}; there are {', '.join(sorted(_METHODS))}.")
     cls = _METHODS[name].cls
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    given = {}
+    given, dropped = {}, vars(cls).get("dropped", {})
     for key, value in (params or {}).items():
         if key in known:
             given[key] = value
-        elif key not in cls.dropped:
+        elif key not in dropped:
             raise ValueError(f"{name} has no hyper-parameter {key!r}; it has {', '.join(sorted(known))}.")
-        elif (only := cls.dropped[key]) is not None and value not in only:
+        elif (only := dropped[key]) is not None and value not in only:
             raise ValueError(
                 f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; only "
                 f"what was made with {only[0]!r} can still be used."
