@@ -80,6 +80,7 @@ def test_a_table_of_ones_own(tmp_path, capsys):
     assert facts["features"] == 8  # numbers and their gaps; neither ids nor labels
     assert facts["classes"] == 3
     assert Report(tmp_path / "lab", figures=False).run() == 0
+    assert 'candidates are the column "heard"' in (tmp_path / "lab" / "report.md").read_text(encoding="utf-8")
     assert command.run() == 0  # finished jobs are known again by their hash
     assert "0 jobs run" in capsys.readouterr().out
 

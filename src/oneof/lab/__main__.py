@@ -9,9 +9,10 @@ import argparse
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 from oneof.lab.bench import BenchOptions
+from oneof.training.recipe import literal_words
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,10 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         kind = next((t for t in (int, float, Path) if t is hint or t in get_args(hint)), str)
         several = "+" if get_origin(hint) is tuple else None
-        words = next(
-            (get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal), None
+        parser.add_argument(
+            name, type=kind, nargs=several, choices=literal_words(hint), default=option.default
         )
-        parser.add_argument(name, type=kind, nargs=several, choices=words, default=option.default)
     given = sys.argv[1:] if arguments is None else arguments
     return BenchOptions(**vars(parser.parse_args(given))).run(given)
 

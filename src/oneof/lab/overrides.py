@@ -66,10 +66,7 @@ def override(
             )
         search = replace(protocol.search or Search(), configurations=configurations)
         changes["search"] = None if configurations == 1 else search
-    if select_by is not None:
-        changes["criterion"] = select_by
-    if curves is not None:
-        changes["curves"] = curves
+    changes |= {name: v for name, v in (("criterion", select_by), ("curves", curves)) if v is not None}
     made = replace(protocol, **changes)
     for setting in settings:
         made = _set(made, setting)
