@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from oneof.app.commands.lab import Bench, Report
+from oneof.lab.runners.base import Runner
 from oneof.tables.errors import DataError
 from tests.bench.toy import write_mat
 
@@ -58,7 +59,7 @@ def write_table(folder, name="birds.csv"):
     return str(path)
 
 
-def test_a_table_of_ones_own(tmp_path, capsys):
+def test_a_table_of_ones_own(tmp_path, capsys, monkeypatch):
     """`oneof bench --data FILE.csv`: the quick protocol on random splits, and the usual report."""
     path = write_table(tmp_path)
     options = {
@@ -68,7 +69,8 @@ def test_a_table_of_ones_own(tmp_path, capsys):
         "splits": 2,
         "epochs": 3,
     }
-    command = Bench(data=(path,), to=tmp_path / "lab", workers=1, **options)
+    monkeypatch.setattr(Bench, "_runner", lambda self: Runner())
+    command = Bench(data=(path,), to=tmp_path / "lab", **options)
     assert command.run() == 0
     out = capsys.readouterr().out
     assert "quick: The methods of quick on birds" in out
