@@ -15,47 +15,31 @@ from typing import Any
 import numpy as np
 
 from campaign import Attempt, Failed
-from oneof.lab.jobs import Job
 from oneof.lab.protocol import PAPER_RECIPE, Protocol
 from oneof.lab.protocols import default_rows
 from oneof.lab.records import Record, Records, read
 from oneof.lab.run import run_lab
-from oneof.lab.trial import run_job
+from oneof.lab.runners.base import Runner
 
 TIMES = ("seconds", "train_seconds", "place")
 
 
-class Inline:
+class Inline(Runner):
     """A runner without processes; tells when a record is on the disk."""
 
-    slots = 1
-
     def __init__(self, tell: Callable[[], None] = lambda: None) -> None:
-        self.jobs: list[Job] = []
+        super().__init__()
         self.ran, self.tell = 0, tell
-
-    def __enter__(self) -> Inline:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self.ran:
             self.tell()
 
-    @property
-    def running(self) -> int:
-        return len(self.jobs)
-
-    def free(self) -> bool:
-        return not self.jobs
-
-    def start(self, job: Job) -> None:
-        self.jobs.append(job)
-
     def wait(self) -> list[Record]:
         if self.ran:
             self.tell()
         self.ran += 1
-        return [run_job(self.jobs.pop())]
+        return super().wait()
 
 
 def toy(templates: Path, seeds: int = 3) -> Protocol:

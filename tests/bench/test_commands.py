@@ -1,6 +1,12 @@
+import json
 import os
 
+import numpy as np
+import pytest
+
 from oneof.app.commands.lab import Bench, Report
+from oneof.lab.runners.base import Runner
+from oneof.tables.errors import DataError
 from tests.bench.toy import write_mat
 
 
@@ -33,3 +39,60 @@ def test_bench_then_report(tmp_path, monkeypatch, capsys):
 def test_the_list_of_protocols(capsys):
     assert Bench("list").run() == 0
     assert "equal-information" in capsys.readouterr().out
+
+
+def write_table(folder, name="birds.csv"):
+    """Three classes of rows with joined candidates, a true label in most of them, and a gap."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=90)
+    x = rng.normal(size=(90, 4)) + 4 * np.eye(3, 4)[labels]
+    names = np.array(["crow", "raven", "jay"])
+    lines = ["id,a,b,c,d,heard,bird"]
+    for i, (row, y) in enumerate(zip(x, labels)):
+        other = names[(y + rng.integers(0, 3)) % 3]
+        heard = "|".join(dict.fromkeys([names[y], other])) if i % 30 else ""
+        numbers = [f"{v:.3f}" for v in row]
+        numbers[i % 4] = "" if i % 17 == 0 else numbers[i % 4]
+        lines.append(",".join([f"r{i}", *numbers, heard, names[y] if i % 11 else ""]))
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_a_table_of_ones_own(tmp_path, capsys, monkeypatch):
+    """`oneof bench --data FILE.csv`: the quick protocol on random splits, and the usual report."""
+    path = write_table(tmp_path)
+    options = {
+        "candidates": "heard",
+        "truth": "bird",
+        "methods": ("proden", "rplg"),
+        "splits": 2,
+        "epochs": 3,
+    }
+    monkeypatch.setattr(Bench, "_runner", lambda self: Runner())
+    command = Bench(data=(path,), to=tmp_path / "lab", **options)
+    assert command.run() == 0
+    out = capsys.readouterr().out
+    assert "quick: The methods of quick on birds" in out
+    assert "4 jobs run" in out
+    plan = json.loads((tmp_path / "lab" / "plan-quick.json").read_text())
+    facts = plan["data"][path]
+    kept = [i for i in range(90) if i % 30 and i % 11]
+    assert facts["rows"] == len(kept)  # rows without candidates or without a true label are left out
+    assert facts["features"] == 8  # numbers and their gaps; neither ids nor labels
+    assert facts["classes"] == 3
+    assert Report(tmp_path / "lab", figures=False).run() == 0
+    assert 'candidates are the column "heard"' in (tmp_path / "lab" / "report.md").read_text(encoding="utf-8")
+    assert command.run() == 0  # finished jobs are known again by their hash
+    assert "0 jobs run" in capsys.readouterr().out
+
+
+def test_a_table_without_the_columns_is_told(tmp_path):
+    path = write_table(tmp_path)
+    with pytest.raises(DataError, match=r'no column "truth".*it has .*heard'):
+        Bench(data=(path,), candidates="heard", to=tmp_path / "lab").run()
+    empty = tmp_path / "empty.csv"
+    empty.write_text("a,heard,bird\n1,crow|jay,\n2,,jay\n")
+    with pytest.raises(DataError, match=r'no row has both candidates .*"heard".* and a true label .*"bird"'):
+        Bench(data=(str(empty),), candidates="heard", truth="bird", to=tmp_path / "lab").run()
+    assert not (tmp_path / "lab").exists()

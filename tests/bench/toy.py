@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.io import savemat
 
-from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.protocol import PAPER_RECIPE, Protocol
 from oneof.lab.protocols import default_rows
 from oneof.lab.records import Record, Records
+from oneof.lab.runners.base import Runner
 from oneof.lab.search import Search
-from oneof.lab.trial import run_job
 
 
 def write_mat(folder: Path, n: int = 120) -> str:
@@ -46,38 +45,19 @@ def toy_protocol(path: str, **changes: Any) -> Protocol:
     return Protocol(**(values | changes))
 
 
-class Inline:
+class Inline(Runner):
     """A runner without processes, for the lab's own logic."""
 
-    slots = 1
-
     def __init__(self, stop_after: int | None = None) -> None:
-        self.jobs: list[Job] = []
+        super().__init__()
         self.ran: list[str] = []
         self.stop_after = stop_after
-
-    def __enter__(self) -> Inline:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    @property
-    def running(self) -> int:
-        return len(self.jobs)
-
-    def free(self) -> bool:
-        return not self.jobs
-
-    def start(self, job: Job) -> None:
-        self.jobs.append(job)
 
     def wait(self) -> list[Record]:
         if self.stop_after is not None and len(self.ran) >= self.stop_after:
             raise KeyboardInterrupt
-        job = self.jobs.pop()
-        self.ran.append(job.hash)
-        return [run_job(job)]
+        self.ran.append(self.jobs[-1].hash)
+        return super().wait()
 
 
 def made_up_folder(folder: Path, protocol: Protocol, scores: Mapping[str, float]) -> Path:

@@ -5,16 +5,13 @@ import copy
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from oneof.candidates import Candidates
-from oneof.methods.base import Batch, CandidateRows, CleanBatch, StepInfo, Task
+from oneof.methods.base import Batch, CleanBatch, StepInfo, Task
 from oneof.methods.rplg import RplgNmPrior, RplgPlus
-from oneof.methods.rplg.plus import Holders, misled
 from oneof.nets import Net, build_net
 from oneof.training import CleanRows, Recipe, train
-from tests.methods.harness import MethodTester, NoisyViews, blobs, fit, random_candidates
+from tests.methods.harness import MethodTester, NoisyViews, fit
 from tests.methods.rplg_plus_by_hand import RplgPlusByHand
 from tests.methods.test_rplg import planted
 from tests.methods.test_rplg_step import (
@@ -25,6 +22,7 @@ from tests.methods.test_rplg_step import (
     D,
     N,
     assert_same_state,
+    assert_singletons_are_labelled,
     features_of,
     random_net,
 )
@@ -191,11 +189,7 @@ def test_clean_rows_may_be_one_few_or_repeated():
 
 
 def test_a_singleton_is_a_labelled_row():
-    steps = Steps()
-    for _ in range(3):
-        steps.step()
-        for name in ("mu", "v", "q", "w"):
-            np.testing.assert_allclose(steps.state.rows[name][:3], SETS[:3], atol=1e-12)
+    assert_singletons_are_labelled(Steps())
 
 
 @pytest.mark.filterwarnings("ignore:.*have all 4 classes as candidates")
@@ -239,116 +233,6 @@ def test_a_training_is_that_of_the_twin(monkeypatch, hidden, clean_batch, views)
     np.testing.assert_allclose([row["loss"] for row in trained.history], by_epoch, **CLOSE)
     assert {len(d) for d in drawn} == {min(clean_batch, 7)}
     assert len(np.unique(np.concatenate(drawn))) == sum(map(len, drawn))  # new numbers in every step
-
-
-# ---- P2 ---------------------------------------------------------------------------------------
-
-
-@st.composite
-def borrowed_sets(draw):
-    """Scores, true labels, and sets with the label in it; some are the label alone."""
-    n, c = draw(st.integers(1, 6)), draw(st.integers(2, 5))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    truth = rng.integers(c, size=n)
-    sets = (rng.random((n, c)) < draw(st.sampled_from([0.0, 0.4, 1.0]))) | np.eye(c, dtype=bool)[truth]
-    return rng.standard_normal((n, c)) * draw(st.sampled_from([0.1, 1.0, 10.0])), truth, sets
-
-
-@settings(max_examples=80)
-@given(borrowed_sets())
-def test_what_g_minimises_is_that_of_a_loop(problem):
-    g, truth, sets = problem
-    losses = []
-    for scores, y, s in zip(g, truth, sets):
-        e = np.exp(scores) * s
-        right = sum(e[k] for k in range(len(e)) if k != y) / e.sum()  # 1 − omega_y
-        losses.append(-np.log(right / (s.sum() - 1)) if s.sum() > 1 else 0.0)
-    scores = torch.tensor(g, requires_grad=True)
-    loss = misled(scores, torch.tensor(truth), torch.tensor(sets))
-    assert loss.item() == pytest.approx(np.mean(losses), rel=1e-6, abs=1e-6)
-    (slope,) = torch.autograd.grad(loss, scores)
-    assert (slope[torch.tensor(~sets)] == 0).all()
-    assert (slope[torch.tensor(sets.sum(axis=1) == 1)] == 0).all()
-    assert torch.autograd.gradcheck(
-        lambda s: misled(s, torch.tensor(truth), torch.tensor(sets)), scores, atol=1e-4, rtol=1e-3
-    )
-
-
-@pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
-def test_extreme_scores_give_finite_losses_and_slopes(size):
-    sets = torch.tensor([[1, 1, 0], [1, 1, 1], [0, 1, 1], [0, 0, 1], [1, 1, 1]]).bool()
-    truth = torch.tensor([0, 0, 1, 2, 2])
-    for sign in (1, -1):
-        g = (sign * size * torch.eye(3)[truth]).requires_grad_()
-        loss = misled(g, truth, sets)
-        (slope,) = torch.autograd.grad(loss, g)
-        assert torch.isfinite(loss)
-        assert torch.isfinite(slope).all()
-
-
-def test_at_equal_scores_the_loss_is_the_logarithm_of_the_size():
-    """omega is uniform: 1 − omega_y is (|S| − 1) / |S|."""
-    sets = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]).bool()
-    for size, row in zip((2, 3, 4), sets):
-        loss = misled(torch.zeros(1, 4), torch.tensor([0]), row[None])
-        assert float(loss) == pytest.approx(np.log(size))
-
-
-# ---- borrowed sets ----------------------------------------------------------------------------
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 0.8]))
-def test_borrowed_sets_are_those_of_a_loop(seed, rate):
-    rng = np.random.default_rng(seed)
-    c = 4
-    mask = (rng.random((6, c)) < rate) | np.eye(c, dtype=bool)[rng.integers(c, size=6)]
-    holders = Holders(CandidateRows.of_mask(torch.tensor(mask)))
-    truth, draws = rng.integers(c, size=20), rng.random(20)
-    draws[:2] = 0.0, np.nextafter(1.0, 0.0)
-    found = holders.sets(torch.tensor(truth), torch.tensor(draws)).numpy()
-    assert found.dtype == bool
-    for y, draw, got in zip(truth, draws, found):
-        rows = [row for row in mask if row[y] and row.sum() > 1]  # a singleton lends nothing
-        expected = rows[int(draw * len(rows))] if rows else np.eye(c, dtype=bool)[y]
-        np.testing.assert_array_equal(got, expected)
-
-
-def test_every_holder_of_a_label_is_as_likely():
-    mask = torch.tensor([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1]]).bool()
-    draws = torch.rand(30_000, generator=torch.Generator().manual_seed(0))
-    sets = Holders(CandidateRows.of_mask(mask)).sets(torch.zeros(30_000, dtype=torch.long), draws)
-    for row, share in ((0, 1 / 3), (1, 1 / 3), (2, 0), (3, 0), (4, 1 / 3)):
-        assert float((sets == mask[row]).all(dim=1).float().mean()) == pytest.approx(share, abs=0.015)
-
-
-def test_only_singletons_teach_g_nothing():
-    mask = np.eye(4, dtype=bool)[blobs()[1]]
-    trained = fit(RplgPlus(), candidates=Candidates.from_mask(mask))
-    assert all(not parameter.any() for parameter in trained.state.meta.parameters())
-
-
-def test_a_label_in_no_set_is_left_out():
-    """Clean rows of a label that no training row has among several: g does not move by them."""
-    y = blobs()[1]
-    mask = np.eye(4, dtype=bool)[y]
-    mask[y == 0, 1] = mask[y == 1, 0] = True  # 2 and 3 are singletons
-    x_clean, y_clean = blobs(40, seed=5)
-    alone = y_clean >= 2
-    clean = CleanRows(x_clean[alone], np.eye(4, dtype=bool)[y_clean[alone]])
-    trained = fit(RplgPlus(), candidates=Candidates.from_mask(mask), clean=clean)
-    assert all(not parameter.any() for parameter in trained.state.meta.parameters())
-    trained = fit(RplgPlus(), candidates=Candidates.from_mask(mask))
-    assert any(parameter.any() for parameter in trained.state.meta.parameters())
-
-
-def test_clean_rows_that_are_sets_teach_g_nothing():
-    """Held-out candidate sets name no label, least of all their first."""
-    x_clean, y_clean = blobs(40, seed=5)
-    mask = random_candidates(y_clean, rate=0.8, special=False).mask.copy()
-    mask[mask.sum(axis=1) == 1] = True
-    trained = fit(RplgPlus(), clean=CleanRows(x_clean, mask, "held-out sets"))
-    assert all(not parameter.any() for parameter in trained.state.meta.parameters())
 
 
 # ---- against other methods, and where g must learn --------------------------------------------

@@ -281,12 +281,15 @@ def test_a_batch_of_one_label_leaves_its_branch_where_it_was():
     assert (others[:, 0] > 0.01).all()  # they all learn that it is label 0
 
 
-def test_a_singleton_is_a_labelled_row():
-    steps = Steps()
+def assert_singletons_are_labelled(steps):
     for _ in range(3):
         steps.step()
         for name in ("mu", "v", "q", "w"):
             np.testing.assert_allclose(steps.state.rows[name][:3], SETS[:3], atol=1e-12)
+
+
+def test_a_singleton_is_a_labelled_row():
+    assert_singletons_are_labelled(Steps())
 
 
 # ---- a whole training -------------------------------------------------------------------------

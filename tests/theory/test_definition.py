@@ -6,17 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from oneof.lab.theory.disturbing import (
-    best_label_wins,
-    disturbed,
-    error_bounds,
-    gaps,
-    random_error,
-    ranked,
-    reduced_posterior,
-    widest_tau,
-    worst_error,
-)  # fmt: skip
+from oneof.lab.theory import disturbing
 from oneof.lab.theory.posteriors import POSTERIORS, GaussianClasses, RandomLogits, blocks, draw_labels
 
 
@@ -53,10 +43,10 @@ def bound_by_hand(eta, excluded, epsilon):
 def test_gaps_and_region_match_the_slow_twin(seed, c, epsilon, data):
     m = data.draw(st.integers(1, c - 2))
     eta = RandomLogits(c, 0.7).draw(np.random.default_rng(seed), 8).eta
-    order = ranked(eta)
-    gap = gaps(order.eta, m)
-    inside = disturbed(gap, widest_tau(epsilon))
-    reduced = reduced_posterior(order.eta, m)
+    order = disturbing.ranked(eta)
+    gap = disturbing.gaps(order.eta, m)
+    inside = disturbing.disturbed(gap, disturbing.widest_tau(epsilon))
+    reduced = disturbing.reduced_posterior(order.eta, m)
     for i, row in enumerate(eta):
         excluded = set(order.labels[i, 1 : m + 1].tolist())
         assert inside[i] == in_region_by_hand(row, excluded, 2 * epsilon)
@@ -64,46 +54,51 @@ def test_gaps_and_region_match_the_slow_twin(seed, c, epsilon, data):
         np.testing.assert_allclose(reduced[i], sorted(by_hand, reverse=True)[: c - m])
         best, second = sorted(by_hand)[-1], sorted(by_hand)[-2]
         assert gap.reduced[i] == pytest.approx(best - second)
-        assert error_bounds(gap, epsilon)[i] == pytest.approx(bound_by_hand(row, excluded, epsilon))
+        assert disturbing.error_bounds(gap, epsilon)[i] == pytest.approx(
+            bound_by_hand(row, excluded, epsilon)
+        )
         # no other set of m labels puts this instance into its region
         other = set(range(c)) - excluded - {int(order.labels[i, 0])}
         assert not in_region_by_hand(row, set(sorted(other)[:m]), 2 * epsilon) or len(other) < m
 
 
 def test_ties_with_a_label_that_stays_are_outside_j():
-    order = ranked(np.array([[0.4, 0.3, 0.3, 0.0], [0.4, 0.35, 0.25, 0.0]]))
-    assert disturbed(gaps(order.eta), 0.2).tolist() == [False, True]
+    order = disturbing.ranked(np.array([[0.4, 0.3, 0.3, 0.0], [0.4, 0.35, 0.25, 0.0]]))
+    assert disturbing.disturbed(disturbing.gaps(order.eta), 0.2).tolist() == [False, True]
 
 
 def test_on_j_the_bound_is_at_most_half_the_reduced_gap():
     """Why Theorem 1's right side is always 1, and Theorem 2 holds trivially under the same condition."""
     for epsilon in (0.05, 0.2):
-        gap = gaps(ranked(RandomLogits().draw(np.random.default_rng(3), 5000).eta).eta)
-        inside = gap.take(disturbed(gap, widest_tau(epsilon)))
-        assert (error_bounds(inside, epsilon) <= inside.reduced / 2 + 1e-12).all()
+        gap = disturbing.gaps(disturbing.ranked(RandomLogits().draw(np.random.default_rng(3), 5000).eta).eta)
+        inside = gap.take(disturbing.disturbed(gap, disturbing.widest_tau(epsilon)))
+        assert (disturbing.error_bounds(inside, epsilon) <= inside.reduced / 2 + 1e-12).all()
 
 
 def test_at_least_one_rival_must_stay():
     with pytest.raises(ValueError, match="between 1 and 2"):
-        gaps(np.full((2, 4), 0.25), excluded=3)
+        disturbing.gaps(np.full((2, 4), 0.25), excluded=3)
 
 
 @given(st.integers(0, 10_000), st.floats(0.0, 0.6))
 @settings(max_examples=50)
 def test_errors_keep_their_size(seed, size):
     rng = np.random.default_rng(seed)
-    truth = ranked(RandomLogits(5).draw(rng, 20).eta).eta
-    worst = worst_error(truth, size)
+    truth = disturbing.ranked(RandomLogits(5).draw(rng, 20).eta).eta
+    worst = disturbing.worst_error(truth, size)
     assert np.abs(worst - truth).max() <= size + 1e-12
     np.testing.assert_allclose(worst.sum(axis=1), 1.0)
     assert worst.min() >= 0.0
-    assert np.abs(random_error(truth, size, rng) - truth).max() <= size + 1e-12
+    assert np.abs(disturbing.random_error(truth, size, rng) - truth).max() <= size + 1e-12
     # nobody within the same bound makes the best label lose where the worst error lets it win
-    assert not (best_label_wins(worst) & ~best_label_wins(random_error(truth, size, rng))).any()
+    assert not (
+        disturbing.best_label_wins(worst)
+        & ~disturbing.best_label_wins(disturbing.random_error(truth, size, rng))
+    ).any()
 
 
 def test_a_tie_is_no_win():
-    assert best_label_wins(np.array([[0.5, 0.5], [0.6, 0.4]])).tolist() == [False, True]
+    assert disturbing.best_label_wins(np.array([[0.5, 0.5], [0.6, 0.4]])).tolist() == [False, True]
 
 
 def test_gaussian_posterior_is_bayes_rule():

@@ -109,10 +109,8 @@ class Answers:
     def take(self, rows: Any, n_rows: int) -> Answers:
         """The answers for some of `n_rows` rows, numbered in the order given."""
         rows = np.arange(n_rows)[np.asarray(rows)]
-        starts = np.searchsorted(self.row, np.arange(n_rows + 1))
-        sizes = np.diff(starts)[rows]
-        place = np.repeat(starts[rows] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-        row = np.repeat(np.arange(len(rows)), sizes)
+        by_row = CompactSets.of_sizes(self.label, np.bincount(self.row, minlength=n_rows), 0)
+        place, row = by_row.places(rows), np.repeat(np.arange(len(rows)), by_row.sizes[rows])
         return Answers(row, self.worker[place], self.label[place], self.workers, self.named)
 
 

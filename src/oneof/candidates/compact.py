@@ -84,18 +84,11 @@ class CompactSets:
 
     def holds(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Whether column `columns[i]` is a candidate of row `rows[i]`."""
-        first, last = self.starts[:-1][rows], self.starts[1:][rows]
-        while True:  # a binary search of all pairs at once
-            open_ = first < last
-            if not open_.any():
-                break
-            middle = (first + last) // 2
-            below = open_ & (self.positions[np.where(open_, middle, 0)] < columns)
-            first, last = np.where(below, middle + 1, first), np.where(open_ & ~below, middle, last)
-        inside = first < self.starts[1:][rows]
-        found = np.zeros(len(first), dtype=bool)
-        found[inside] = self.positions[first[inside]] == np.asarray(columns)[inside]
-        return found
+        keys, columns = self.rows * self.n_classes + self.positions, np.asarray(columns)
+        wanted = np.asarray(rows) * self.n_classes + columns
+        place = np.searchsorted(keys, wanted)  # ascending, since rows and their positions are
+        found = np.append(keys, -1)[place] == wanted
+        return found & (columns >= 0) & (columns < self.n_classes)
 
     # ---- other sets ---------------------------------------------------------------------------
 

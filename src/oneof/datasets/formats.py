@@ -66,16 +66,10 @@ _PIXELS = math.prod(_SHAPE)
 def read_cifar_binary(
     files: Sequence[Path | str], *, n_classes: int, label_bytes: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read `.bin` files: per image the label byte(s), then 3,072 bytes of pixels, channel by channel.
+    """Read `.bin` files in this order: per image the label byte(s), then 3,072 bytes of pixels by channel.
 
-    Parameters
-    ----------
-    files : sequence of paths
-        Read in this order.
-    n_classes : int
-        10 or 100; a larger label is an error.
-    label_bytes : int, default=1
-        1 for CIFAR-10, 2 for CIFAR-100 (coarse, then fine; the last byte is the label returned).
+    `label_bytes` is 1 for CIFAR-10, 2 for CIFAR-100 (coarse, then fine; the last byte is the label returned).
+    A label that is not below `n_classes` is an error.
     """
     width = label_bytes + _PIXELS
     images, labels = [], []
@@ -94,16 +88,10 @@ def read_cifar_binary(
 def read_cifar_python(
     files: Sequence[Path | str], *, n_classes: int, label_key: str = "labels"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read the batches of the python version (`data_batch_1`, `test_batch`, `train`, ...).
+    """Read the batches of the python version (`data_batch_1`, `test_batch`, `train`, ...) in this order.
 
-    Parameters
-    ----------
-    files : sequence of paths
-        Read in this order.
-    n_classes : int
-        10 or 100; a larger label is an error.
-    label_key : str, default="labels"
-        "labels" for CIFAR-10, "fine_labels" for CIFAR-100.
+    `label_key` is "labels" for CIFAR-10, "fine_labels" for CIFAR-100. A label not below `n_classes` is
+    an error.
     """
     images, labels = [], []
     for path in map(Path, files):

@@ -60,42 +60,35 @@ class Scaling:
 
     @classmethod
     def fit(cls, x: Any, kind: str) -> Scaling:
-        """Learn shift and scale from training rows, an (n, d) array."""
-        _check_kind(kind)
+        """Learn shift and scale from training rows, an (n, d) array, or images (n, channels, h, w)."""
         if kind == "pixels":
-            return cls(kind, *_channels(np.asarray(x)))
-        values = _checked(x, None)
-        d = values.shape[1]
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            i, k = bad[0]
-            raise DataError(
-                f"x[{i}, {k}] = {values[i, k]}: scaling needs finite features; drop or fill them first."
-            )
-        if kind == "none" or not len(values):
-            return cls(kind, np.zeros(d), np.ones(d))
-        if kind == "minmax":
-            low = values.min(axis=0)
-            return cls(kind, low, _safe(values.max(axis=0) - low, np.abs(low)))
-        return cls._of_spread(kind, values.mean(axis=0), values.std(axis=0))
+            images = np.asarray(x)
+            return cls.fit_blocks((images[i : i + 1000] for i in range(0, len(images), 1000)), kind)
+        return cls.fit_blocks([x], kind)
 
     @classmethod
     def fit_blocks(cls, blocks: Iterable[Any], kind: str) -> Scaling:
-        """The same of rows that come in parts, none of them empty, in one pass."""
+        """The same of rows that come in parts, in one pass."""
         _check_kind(kind)
         n, mean, square = 0, np.zeros(()), np.zeros(())
         low, high = np.full((), np.inf), np.full((), -np.inf)
         for block in blocks:
-            x = np.asarray(block)
-            if kind == "pixels":
-                x = x.transpose(0, 2, 3, 1).reshape(-1, x.shape[1])
-            values = _checked(x, None)
+            values = _checked(_by_channel(block) if kind == "pixels" else block, None)
+            bad = np.argwhere(~np.isfinite(values))
+            if len(bad):
+                i, k = bad[0]
+                raise DataError(
+                    f"x[{n + i}, {k}] = {values[i, k]}: scaling needs finite values; drop or fill them first."
+                )
+            if not len(values):
+                mean = mean + np.zeros(values.shape[1])
+                continue
             own = values.mean(axis=0)
             away, share = own - mean, len(values) / (n + len(values))
             square = square + ((values - own) ** 2).sum(axis=0) + away**2 * n * share
             mean, n = mean + away * share, n + len(values)
             low, high = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
-        if kind == "none":
+        if kind == "none" or not n:
             return cls(kind, np.zeros_like(mean), np.ones_like(mean))
         if kind == "minmax":
             return cls(kind, low, _safe(high - low, np.abs(low)))
@@ -135,15 +128,12 @@ class Scaling:
         return hash((self.kind, self.shift.tobytes(), self.scale.tobytes()))
 
 
-def _channels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every channel of images (n, channels, height, width)."""
+def _by_channel(images: Any) -> np.ndarray:
+    """The pixels of images (n, channels, height, width) as rows, their channels as columns."""
+    images = np.asarray(images)
     if images.ndim != 4:
         raise DataError(f"images have shape {images.shape}; give (n, channels, height, width).")
-    parts = [images[i : i + 1000].astype(np.float64) for i in range(0, len(images), 1000)]
-    n = max(1, images[:, 0].size)
-    mean = sum((part.sum(axis=(0, 2, 3)) for part in parts), np.zeros(images.shape[1])) / n
-    square = sum((((p.transpose(0, 2, 3, 1) - mean) ** 2).sum(axis=(0, 1, 2)) for p in parts), 0.0 * mean) / n
-    return mean, _safe(np.sqrt(square), np.abs(mean))
+    return images.transpose(0, 2, 3, 1).reshape(-1, images.shape[1])
 
 
 def _safe(scale: np.ndarray, size: np.ndarray | float) -> np.ndarray:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
 from oneof.lab.errors import LabError
+from oneof.lab.prepared import is_file, is_table
 from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS
 from oneof.lab.search import Criterion, Search
 from oneof.methods import list_methods, make_method
+from oneof.methods.base import read_setting
 from oneof.training import Recipe
 from oneof.views.images import POLICIES
 
@@ -28,6 +30,9 @@ def override(
     configurations: int | None = None,
     select_by: Criterion | None = None,
     curves: int | None = None,
+    candidates: str = "candidates",
+    truth: str = "truth",
+    accept: Sequence[str] = (),
     settings: Sequence[str] = (),
 ) -> Protocol:
     """The protocol with some of its values replaced."""
@@ -38,7 +43,12 @@ def override(
     if methods:
         changes["entries"] = _chosen(protocol, methods)
     if data:
-        changes["data"] = tuple(_spelled(name) for name in data)
+        changes["data"] = tuple(name if is_file(name) else data_entry(name).name for name in data)
+        if any(map(is_table, data)):
+            changes["title"] = (
+                f"The methods of {protocol.name} on {', '.join(Path(name).stem for name in data)}"
+            )
+            changes["columns"] = {"column": candidates, "truth": truth, "accept": " ".join(accept)}
     if nets:
         unknown = [name for name in nets if name not in NETS]
         if unknown:
@@ -56,10 +66,7 @@ def override(
             )
         search = replace(protocol.search or Search(), configurations=configurations)
         changes["search"] = None if configurations == 1 else search
-    if select_by is not None:
-        changes["criterion"] = select_by
-    if curves is not None:
-        changes["curves"] = curves
+    changes |= {name: v for name, v in (("criterion", select_by), ("curves", curves)) if v is not None}
     made = replace(protocol, **changes)
     for setting in settings:
         made = _set(made, setting)
@@ -89,10 +96,7 @@ def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
 
 def _set(protocol: Protocol, setting: str) -> Protocol:
     """`recipe.epochs=50`, `search.seed=1`, `lr=0.1`, `rplg.alpha=0.3` (a method's hyper-parameter)."""
-    key, equals, text = setting.partition("=")
-    if not equals:
-        raise LabError(f"--set {setting}: write it as name=value, such as rplg.alpha=0.3.")
-    value = _value(text)
+    key, value = read_setting(setting, "rplg.alpha=0.3")
     owner, dot, name = key.rpartition(".")
     if owner == "recipe":
         known = {f.name for f in fields(Recipe)}
@@ -107,7 +111,7 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
         if search is None or name not in known:
             raise LabError(f"--set {setting}: the search of {protocol.name} has no {name!r} that can be set.")
         if isinstance(getattr(search, name), tuple) and not isinstance(value, list):
-            raise LabError(f"--set {setting}: write a list, such as search.{name}=[{text}].")
+            raise LabError(f"--set {setting}: write a list, such as search.{name}=[{value}].")
         change: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
         return replace(protocol, search=replace(search, **change))
     if not dot:
@@ -128,15 +132,3 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
         protocol = replace(protocol, search=replace(search, grids=grids))
     given = {e.label: replace(e, params={**e.params, name: value}) for e in entries}
     return replace(protocol, entries=tuple(given.get(e.label, e) for e in protocol.entries))
-
-
-def _spelled(data: str) -> str:
-    """The registry's spelling of a data set; the path of a file as it is."""
-    return data if data.lower().endswith(".mat") else data_entry(data).name
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"None": None, "True": True, "False": False}.get(text, text)

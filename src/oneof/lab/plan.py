@@ -10,7 +10,7 @@ from typing import Any
 from oneof.datasets import DataError, MissingDataError
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
-from oneof.lab.prepared import Prepared, prepare
+from oneof.lab.prepared import Prepared, is_table, prepare
 from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import net_for, views_for
 from oneof.lab.records import Record, Records
@@ -66,7 +66,8 @@ class Plan:
         self.data: dict[str, Prepared] = {}
         for name in protocol.data:
             try:
-                prepared = prepare(name, robbed=protocol.robbed)
+                own = protocol.columns if is_table(name) else None
+                prepared = prepare(name, own, robbed=protocol.robbed)
             except DataError as error:
                 if strict:
                     raise

@@ -6,31 +6,24 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
+from oneof.candidates.annotations import Annotations
+from oneof.candidates.cells import is_missing
+from oneof.candidates.questions import about_features, ask
 from oneof.lab.errors import LabError
+from oneof.tables.encoding import TableEncoder
+from oneof.tables.errors import DataError
+from oneof.tables.reader import KINDS, read_table
 
 if TYPE_CHECKING:
     from oneof.datasets import DataSet
 
-TITLES = {
-    "digits": "Digits",
-    "lost": "Lost",
-    "birdsong": "BirdSong",
-    "msrcv2": "MSRCv2",
-    "labelme": "LabelMe",
-    "soccer-player": "Soccer Player",
-    "yahoo-news": "Yahoo! News",
-    "mnist": "MNIST",
-    "fmnist": "Fashion-MNIST",
-    "kmnist": "Kuzushiji-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny-imagenet": "TinyImageNet",
-}
+DEFAULT_COLUMNS = {"column": "candidates", "truth": "truth"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +35,8 @@ class Prepared:
     candidates: Candidates
     truth: np.ndarray
     rule: Mapping[str, Any] | None = None
-    """How the candidate sets were drawn; None: they came with the data."""
+    """How the candidate sets were drawn, or which columns of a table they are; None: they came with the
+    data."""
     test: tuple[np.ndarray, np.ndarray] | None = None
     """The official test rows and their labels, where there are some; otherwise they are split off."""
     pixels: tuple[tuple[float, ...], tuple[float, ...]] | None = None
@@ -92,8 +86,9 @@ def prepare(name: str, rule: Mapping[str, Any] | None = None, robbed: float = 0.
 
 @lru_cache(maxsize=16)  # the draws of all trials of a data set: a plan asks for them entry by entry
 def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
-    data = _loaded(name)
-    if not name.lower().endswith(".mat"):
+    given = dict(rule)
+    data = _own_table(name, given) if is_table(name) else _loaded(name)
+    if not is_file(name):
         name = data.name  # the registry's spelling; a file keeps its path, by which others find it
     test = pixels = None
     if data.x_test is not None and data.y_test is not None:
@@ -101,10 +96,9 @@ def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
     if data.x_train.ndim == 4:
         channels = data.x_train.shape[1]
         pixels = (data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.25,) * channels))
-    given = dict(rule)
     drawn_by: dict[str, Any] | None = {k: v for k, v in given.items() if k != "robbed"}
     if data.candidates is not None:
-        candidates, drawn_by = data.candidates, None
+        candidates, drawn_by = data.candidates, drawn_by if is_table(name) else None
     else:
         drawn_by = drawn_by or candidate_rule(len(data.classes))
         candidates = _drawn(data, drawn_by)
@@ -112,6 +106,36 @@ def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
         candidates = without_truth(candidates, given["robbed"])
         drawn_by = {**(drawn_by or {}), "robbed": given["robbed"]}
     return Prepared(name, data.x_train, candidates, data.y_train, drawn_by, test, pixels)
+
+
+def is_table(name: str) -> bool:
+    """Whether data are a table of one's own, by its path."""
+    return Path(name).suffix.lower() in KINDS
+
+
+def is_file(name: str) -> bool:
+    return is_table(name) or name.lower().endswith(".mat")
+
+
+def _own_table(name: str, columns: Mapping[str, str]) -> DataSet:
+    """A table with a column of candidates and one of true labels; rows without either are left out."""
+    from oneof.datasets import DataSet
+
+    sets, truth = (columns.get(part, default) for part, default in DEFAULT_COLUMNS.items())
+    accept, table = columns.get("accept", "").split(), read_table(name)
+    given = table.column(sets)
+    cells = given if getattr(given, "ndim", 1) > 1 else table.label_sets(sets, accept)
+    pairs = zip(cells, table.column(truth))
+    known = [i for i, (labels, label) in enumerate(pairs) if not is_missing(label) and not is_missing(labels)]
+    if not known:
+        raise DataError(f'{name}: no row has both candidates ("{sets}") and a true label ("{truth}").')
+    table = table.take(np.array(known))
+    found = Annotations(table.candidates(sets, accept)).with_truth(table.columns[truth]).candidates
+    others = {column: values for column, values in table.columns.items() if column not in (sets, truth)}
+    ask(about_features(others, found.mask), accept, name)
+    encoder = TableEncoder.fit(table, without=(sets, truth))
+    assert found.truth is not None
+    return DataSet(name, encoder.transform(table), found.truth, found.classes, candidates=found)
 
 
 def without_truth(candidates: Candidates, share: float) -> Candidates:

@@ -15,6 +15,7 @@ from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.protocols import net_for
 from oneof.lab.records import Record
+from oneof.training.progress import rich_bars
 
 EVERY_SECONDS = 30.0
 
@@ -105,12 +106,7 @@ class LabProgress:
 
     def __enter__(self) -> LabProgress:
         if self.stream.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-            text, facts = TextColumn("{task.description}"), TextColumn("{task.fields[facts]}")
-            columns = (text, BarColumn(bar_width=30), MofNCompleteColumn(), facts, TimeElapsedColumn())
-            self.bar = Progress(*columns, console=Console(file=self.stream))
+            self.bar = rich_bars(30, self.stream)
             self.bar.start()
             name, total = self.plan.protocol.name, self.plan.total
             self.task = self.bar.add_task(name, total=total, completed=self.done, facts="")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from oneof.lab.rendering import render
 from oneof.lab.search import Criterion, Search
 
 PAPER_RECIPE: dict[str, Any] = {
@@ -70,6 +71,8 @@ class Protocol:
     information: Information = "select"
     """`none`: no method sees a clean row. `select`: those that learn from clean rows do. `loss`: clean rows
     are in every method's loss; a search uses one half for that and the other half to select."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Of tables of one's own: the columns with the candidates and the truth, and answers to questions."""
     robbed: float = 0.0
     """Tables: the share of rows whose candidate set loses its true label."""
     criterion: Criterion = "accuracy"
@@ -108,114 +111,26 @@ class Protocol:
         known = {f.name for f in fields(cls)}  # plans of earlier versions say more
         return cls(**{k: _tuple(v) for k, v in made.items() if k in known})
 
-    def _given(self) -> str:
-        """What entries set beside the defaults and outside of a grid, as a sentence."""
+    @property
+    def official(self) -> list[str]:
+        """Data sets with test rows of their own among the tables."""
+        return [name for name in self.data if name in OFFICIAL_TEST]
+
+    @property
+    def set_otherwise(self) -> list[str]:
+        """What entries set beside the defaults and outside of a grid."""
         grids = self.search.grids if self.search is not None else {}
         shown = []
         for entry in self.entries:
             given = {k: v for k, v in entry.params.items() if k not in grids.get(entry.method, {})}
             if given and entry.tuned_as is None:
                 shown.append(f"{entry.label}: {', '.join(f'{k} {v}' for k, v in given.items())}")
-        return f" Set otherwise: {'; '.join(shown)}." if shown else ""
+        return shown
 
     def rules(self) -> list[str]:
         """The protocol in sentences, for reports."""
-        r, end = self.recipe, {**self.recipe, **self.report_recipe}
-        lines = []
-        if not self.on_tables:
-            lines.append(
-                "Images: official training rows split 90/10 into training and validation by seed, official "
-                "test rows, candidate sets drawn by that seed; weak views (flip, crop) and strong ones (also "
-                f"Cutout and, on colour images, the policy {self.policy})."
-            )
-        if not self.on_images:
-            lines.append(
-                f"Splits: random 80/10/10, {len(self.seeds)} reported (seeds {_span(self.seeds)}), "
-                "the same for all methods; the training seed is the split's."
-            )
-        if official := [name for name in self.data if name in OFFICIAL_TEST]:
-            lines.append(f"Official test rows, and 90/10 splits of the others: {', '.join(official)}.")
-        if self.robbed:
-            lines.append(f"Candidate sets: {self.robbed:.0%} of the rows have lost their true label.")
-        lines.append(
-            f"Optimiser: {r['optimiser']}, momentum {r['momentum']}, batch {r['batch_size']}, "
-            f"{r['schedule']} learning rate."
-        )
-        if end["select"] == "best":
-            lines.append(
-                f"Length: at most {end['epochs']} epochs"
-                + (f", stop after {end['patience']} without improvement" if end["patience"] else "")
-                + f"; the epoch with the best {_score(self.criterion)} on the validation rows counts."
-            )
-        else:
-            lines.append(f"Length: {end['epochs']} epochs, no early stop; the last epoch counts.")
-        if self.information == "loss":
-            lines.append(
-                f"Clean rows: all validation rows are in every method's loss (weight {r['clean_weight']:g}, "
-                f"{r['clean_batch']} rows a step)."
-                + (
-                    " Hyper-parameters are chosen with one half of them in the loss and the other half for "
-                    "selection."
-                    if self.search
-                    else ""
-                )
-            )
-        elif self.information == "none":
-            lines.append("Clean rows: no method learns from any.")
-        elif self.criterion == "accuracy":
-            lines.append(
-                "Clean rows: the validation rows; RPLG's meta-learner learns from them, all methods select "
-                "by them."
-            )
-        else:
-            lines.append("Clean rows: none. Selection and meta-learner see candidate sets only.")
-        if self.search is None:
-            lines.append(
-                f"Hyper-parameters: the methods' defaults, learning rate {self.lr:g}, weight decay "
-                f"{self.weight_decay:g}"
-                + ("." if self.on_images else f", scaling {self.scaling}.")
-                + self._given()
-            )
-        elif self.search.grids:
-            s = self.search
-            grids = "; ".join(
-                f"{method}: {', '.join(f'{name} {list(values)}' for name, values in grid.items())}"
-                for method, grid in s.grids.items()
-            )
-            lines.append(
-                f"Hyper-parameters: all combinations of a few values ({grids}), best mean "
-                f"{_score(self.criterion)} on the validation rows of {_seeds(s.seeds)}; the others have "
-                f"their defaults. Learning rate {self.lr:g}, weight decay {self.weight_decay:g}."
-                + self._given()
-            )
-        else:
-            s = self.search
-            lines.append(
-                f"Hyper-parameters: random search, {s.configurations} configurations per method, data set "
-                f"and net (the first is the default), best mean {_score(self.criterion)} on "
-                f"{len(s.seeds)} splits (seeds {_span(s.seeds)}) that are not reported; learning rate "
-                f"{s.lr[0]:g} to {s.lr[1]:g}, weight decay {s.weight_decay[0]:g} to {s.weight_decay[1]:g}, "
-                f"scaling {' or '.join(s.scaling)}, and the method's own."
-            )
-        return lines
+        return render("rules.txt", p=self).split("\n")[:-1]
 
 
 def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _span(seeds: tuple[int, ...]) -> str:
-    whole = len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1))
-    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
-
-
-def _seeds(seeds: tuple[int, ...]) -> str:
-    return f"seed{'' if len(seeds) == 1 else 's'} {_span(seeds)}"
-
-
-def _score(criterion: str) -> str:
-    return {
-        "accuracy": "clean accuracy",
-        "covering": "covering rate",
-        "approximated": "approximated accuracy (epochs: covering rate)",
-    }[criterion]

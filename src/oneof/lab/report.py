@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oneof.lab.candidate_pictures import save_sizes_by_data
-from oneof.lab.errors import LabError
 from oneof.lab.paper import published
 from oneof.lab.plots import DPI, PLOTS
 from oneof.lab.protocol import NET_OF_IMAGES
+from oneof.lab.rendering import render
 from oneof.lab.statistics import LEVEL
 from oneof.lab.summary import Result, read_folder, write_summary
 from oneof.lab.tables import (
@@ -60,7 +59,7 @@ def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list
     heads = {f"{r.protocol.name}, {net}: {r.protocol.title}": (r, net) for r in results for net in r.nets}
     tables = [f"{as_comment(head)}\n{as_latex(*table)}" for head, table in heads.items()]
     made = {"tables.tex": "\n\n".join(tables) + "\n"}
-    made |= {name: _render(name, **values) for name in ("report.md", "report.html")}
+    made |= {name: render(name, **values) for name in ("report.md", "report.html")}
     for name, text in made.items():
         write_text(folder / name, text)
     return results, [write_summary(folder, results), *(folder / name for name in made)]
@@ -68,7 +67,7 @@ def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list
 
 def drawn_report(folder: Path, figures: Path) -> str:
     """The text of `report.md`, with its pictures drawn into another folder than that of the records."""
-    return _render("report.md", **_compose(folder, read_folder(folder), figures))
+    return render("report.md", **_compose(folder, read_folder(folder), figures))
 
 
 def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[str, Any]:
@@ -80,30 +79,8 @@ def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[
         "facts": data_facts(facts),
         "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
         "name": folder.resolve().name,
+        "net_names": NET_NAMES,
     }
-
-
-def _render(template: str, **values: Any) -> str:
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError:
-        raise LabError("reports need jinja2: pip install 'oneof[report]'") from None
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=template.endswith(".html"),
-        finalize=None if template.endswith(".html") else without_tags,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals |= {"net_names": NET_NAMES}
-    return environment.get_template(template).render(**values)
-
-
-def without_tags(value: Any) -> Any:
-    """A value for Markdown, in which a name from a file must not be HTML; a less-than sign stays one."""
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", value) if isinstance(value, str) else value
 
 
 def make_section(result: Result, figures: Path | None) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def run_lab(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
             )
-        facts = {"command": command, "versions": versions(getattr(runner, "device", "cpu"))}
+        facts = {"command": command, "versions": versions(runner.device)}
         others = [Records(other) for other in reuse]
         running = folder / "running"
         queue = _ready(plan, records, others, running)
@@ -99,8 +99,7 @@ def run_lab(
         plan.save(folder, facts)
         times = JobTimes(record for found in (records, *others) for record in found)
         deadline = Deadline(minutes, times)
-        if hasattr(runner, "keep_checkpoints"):
-            runner.keep_checkpoints(running, deadline.until)
+        runner.keep_checkpoints(running, deadline.until)
         ran = left = 0
         with runner, LabProgress(plan, runner.slots, times, stream) as progress:
             if minutes is not None:

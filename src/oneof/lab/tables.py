@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from oneof.datasets.catalogue import ENTRIES
 from oneof.lab.paper import published
-from oneof.lab.prepared import TITLES
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.summary import Result
 from oneof.methods import list_methods
@@ -51,7 +51,8 @@ class Grid:
 
 def title(data: str) -> str:
     """A data set's name as it is written; files of the user by their name."""
-    return TITLES.get(data) or PurePath(data).stem
+    known = {"digits": "Digits", "labelme": "LabelMe"}  # their titles are long
+    return known.get(data) or (ENTRIES[data].title if data in ENTRIES else PurePath(data).stem)
 
 
 def method_title(label: str) -> str:

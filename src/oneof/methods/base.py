@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -31,6 +32,7 @@ __all__ = [
     "hyper",
     "list_methods",
     "make_method",
+    "read_setting",
     "register",
 ]
 
@@ -154,7 +156,8 @@ class Method:
     watched: ClassVar[tuple[str, ...]] = ("target",)
     """Row tables that hold pseudo-labels; their accuracy is logged each epoch."""
     dropped: ClassVar[dict[str, tuple[Any, ...] | None]] = {}
-    """Hyper-parameters of earlier versions and the values that still mean what the method does; None: any."""
+    """Hyper-parameters of earlier versions and the values that still mean what the method does; None: any.
+    They belong to the method that names them: a subclass has another name, which nobody wrote them for."""
     capturable: ClassVar[bool] = False
     """Whether a step can be recorded and replayed: fixed shapes, no wait for the GPU, and no number that
     changes from step to step outside of tensors, except those that `stage` names."""
@@ -242,8 +245,8 @@ class Method:
         }
 
     def row_numbers(self, n_classes: int) -> int:
-        """How many numbers it keeps of a training row: by default one target."""
-        return n_classes
+        """How many numbers of four bytes it keeps of a training row: by default its watched tables."""
+        return len(self.watched) * n_classes
 
     def extra_numbers(self, n_classes: int, n_features: int, batch_size: int) -> int:
         """How many numbers it keeps beside the net and its rows, and needs in a step."""
@@ -303,18 +306,29 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
         raise ValueError(f"there is no method {name!r}; there are {', '.join(sorted(_METHODS))}.")
     cls = _METHODS[name].cls
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    given = {}
+    given, dropped = {}, vars(cls).get("dropped", {})
     for key, value in (params or {}).items():
         if key in known:
             given[key] = value
-        elif key not in cls.dropped:
+        elif key not in dropped:
             raise ValueError(f"{name} has no hyper-parameter {key!r}; it has {', '.join(sorted(known))}.")
-        elif (only := cls.dropped[key]) is not None and value not in only:
+        elif (only := dropped[key]) is not None and value not in only:
             raise ValueError(
                 f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; only "
                 f"what was made with {only[0]!r} can still be used."
             )
     return cls(**given)
+
+
+def read_setting(setting: str, example: str) -> tuple[str, Any]:
+    """Name and value of `name=value` on a command line: JSON, Python's None, True and False, or a text."""
+    name, equals, text = setting.partition("=")
+    if not equals:
+        raise ValueError(f"--set {setting}: write it as name=value, such as {example}.")
+    try:
+        return name, json.loads(text)
+    except ValueError:
+        return name, {"None": None, "True": True, "False": False}.get(text, text)
 
 
 def hyper(

@@ -74,6 +74,9 @@ class Idgp(Method):
         state.rows.add("present", lambda mask: mask.to(task.dtype), support=task.candidates)
         return state
 
+    def row_numbers(self, n_classes: int) -> int:
+        return 2 * n_classes
+
     def param_groups(self, state: State) -> list[dict[str, Any]]:
         coins: dict[str, Any] = {
             "params": list(state.coins.parameters()),

@@ -76,6 +76,9 @@ class Valen(Method):
         state.rows.add("neighbours", torch.zeros(task.n_rows, k, dtype=torch.long, device=task.device))
         return state
 
+    def row_numbers(self, n_classes: int) -> int:
+        return 2 * n_classes + 2 * self.neighbours
+
     def warm_up_of(self, epochs: int) -> int:
         return at_most_a_quarter(self.warm_up, epochs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -118,10 +118,18 @@ def evaluation_mode(*modules: nn.Module) -> Iterator[None]:
     Unlike `eval()` followed by `train()` this keeps parts that were frozen in evaluation mode.
     """
     training = [part for module in modules for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
+    with having(training, "training", False):
+        yield
+
+
+@contextmanager
+def having(parts: Sequence[nn.Module], name: str, value: Any) -> Iterator[None]:
+    """Inside, an attribute of all these parts has this value; afterwards each has its own again."""
+    before = [getattr(part, name) for part in parts]
+    for part in parts:
+        setattr(part, name, value)
     try:
         yield
     finally:
-        for part in training:
-            part.training = True
+        for part, own in zip(parts, before):
+            setattr(part, name, own)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from oneof.nets.base import Net
+from oneof.nets.base import Net, having
 
 
 class FastFeatures(nn.Module):
@@ -117,12 +117,5 @@ def without_fast_features(module: nn.Module) -> None:
 @contextmanager
 def uncompiled(module: nn.Module) -> Iterator[None]:
     """Inside, features run as they are written: for what the compiler does not know (dual numbers)."""
-    parts = [part for part in module.modules() if isinstance(part, FastFeatures) and part.compiled_rows]
-    rows = [part.compiled_rows for part in parts]
-    for part in parts:
-        part.compiled_rows = 0
-    try:
+    with having([part for part in module.modules() if isinstance(part, FastFeatures)], "compiled_rows", 0):
         yield
-    finally:
-        for part, number in zip(parts, rows):
-            part.compiled_rows = number

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from oneof.nets.base import having
+
 
 @contextmanager
 def frozen_statistics(*modules: nn.Module) -> Iterator[None]:
@@ -23,13 +25,8 @@ def frozen_statistics(*modules: nn.Module) -> Iterator[None]:
         for part in module.modules()
         if isinstance(part, _BatchNorm) and part.training and part.track_running_stats
     ]
-    for part in recording:
-        part.track_running_stats = False
-    try:
+    with having(recording, "track_running_stats", False):
         yield
-    finally:
-        for part in recording:
-            part.track_running_stats = True
 
 
 @torch.no_grad()

@@ -5,20 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Protocol, TextIO
 
 
 class Progress(Protocol):
-    """What the loop reports to."""
+    """What the loop reports to; on its own it says nothing."""
 
-    def start(self, title: str, epochs: int, done: int) -> None: ...
+    def start(self, title: str, epochs: int, done: int) -> None:
+        """A training begins, or goes on after so many epochs."""
+        return
 
-    def epoch(self, row: dict[str, Any]) -> None: ...
+    def epoch(self, row: dict[str, Any]) -> None:
+        """The numbers of an epoch."""
+        return
 
     def finish(self) -> None:
         """Training is over, well or not."""
-        ...
+        return
+
+
+class Silent(Progress):
+    """For those who want to hear nothing."""
 
 
 @contextmanager
@@ -30,22 +37,10 @@ def closing(progress: Progress) -> Iterator[None]:
         progress.finish()
 
 
-class Silent:
-    def start(self, title: str, epochs: int, done: int) -> None:
-        pass
-
-    def epoch(self, row: dict[str, Any]) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
-
-
-class PlainLines:
+class PlainLines(Progress):
     """About ten lines for a whole training; for log files and pipes."""
 
-    def __init__(self, stream: TextIO | None = None, prefix: str = "") -> None:
-        self.stream = stream or sys.stderr
+    def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
 
     def start(self, title: str, epochs: int, done: int) -> None:
@@ -55,29 +50,30 @@ class PlainLines:
     def epoch(self, row: dict[str, Any]) -> None:
         number = row["epoch"] + 1
         if number % self.every == 0 or number == self.epochs:
-            print(f"{self.title}  {number}/{self.epochs}  {facts(row)}", file=self.stream, flush=True)
-
-    def finish(self) -> None:
-        pass
+            print(f"{self.title}  {number}/{self.epochs}  {facts(row)}", file=sys.stderr, flush=True)
 
 
-class Bar:
+def rich_bars(width: int, stream: TextIO | None = None) -> Any:
+    """Rows of: what, a bar of some width, how many of how many, facts, the time it took."""
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=width),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[facts]}"),
+        progress.TimeElapsedColumn(),
+        console=Console(file=stream or sys.stderr),
+    )
+
+
+class Bar(Progress):
     """A rich progress bar, one task per training; use as a context manager to show several."""
 
     def __init__(self, prefix: str = "") -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
-
         self.prefix = prefix
-        self.bars = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[facts]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-        )
+        self.bars = rich_bars(20)
         self.nested = False
         self.task: Any = None
 
@@ -86,9 +82,7 @@ class Bar:
         self.nested = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.bars.stop()
 
     def start(self, title: str, epochs: int, done: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -78,16 +78,19 @@ class Recipe:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a number of at least 0.")
-        _choice("optimiser", self.optimiser, ("sgd", "adam", "adamw"))
-        _choice("schedule", self.schedule, ("constant", "cosine", "one-cycle", "multi-step"))
-        _choice("select", self.select, (None, "best", "last"))
-        _choice("precision", self.precision, ("auto", "float32", "bf16"))
-        _choice("speed", self.speed, ("auto", "eager", "graph", "compiled"))
+        for name, hint in get_type_hints(Recipe).items():
+            words, value = literal_words(hint), getattr(self, name)
+            if (
+                words is not None
+                and value not in words
+                and not (value is None and type(None) in get_args(hint))
+            ):
+                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
 
 
-def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}.")
+def literal_words(hint: Any) -> tuple[Any, ...] | None:
+    """The words that a type allows, None beside them or not; None where it is no `Literal`."""
+    return next((get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal), None)
 
 
 def choose_device(name: str) -> torch.device:

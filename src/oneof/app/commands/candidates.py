@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
+from oneof.app.commands.show import CommandGroup
 from oneof.tables.importers.options import ImportOptions
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class CandidatesImport:
 
 
 @dataclass
-class CandidateSets:
+class CandidateSets(CommandGroup):
     """Candidate sets: import them, make them from true labels, or look at those you have."""
 
     command: (
@@ -235,9 +236,6 @@ class CandidateSets:
         | Annotated[CandidatesGenerate, subcommand("generate")]
         | Annotated[CandidatesDescribe, subcommand("describe")]
     )
-
-    def run(self) -> int:
-        return self.command.run()
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, subcommand
 
+from oneof.app.commands.show import CommandGroup
+
 
 @dataclass
 class DataList:
@@ -128,7 +130,7 @@ class DataCheck:
 
 
 @dataclass
-class Data:
+class Data(CommandGroup):
     """Data sets by name: list, describe, fetch and check them."""
 
     command: (
@@ -137,6 +139,3 @@ class Data:
         | Annotated[DataFetch, subcommand("fetch")]
         | Annotated[DataCheck, subcommand("check")]
     )
-
-    def run(self) -> int:
-        return self.command.run()

@@ -273,17 +273,9 @@ class Fit:
         return model.recipe(len(x)).epochs
 
     def _method_params(self) -> dict[str, Any]:
-        import json
+        from oneof.methods.base import read_setting
 
-        params = {}
-        for setting in self.set:
-            name, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(f"--set {setting}: write it as name=value, such as alpha=0.3.")
-            try:
-                params[name] = json.loads(text)
-            except ValueError:
-                params[name] = {"None": None, "True": True, "False": False}.get(text, text)
+        params = dict(read_setting(setting, "alpha=0.3") for setting in self.set)
         if params and self.method == "auto":
             raise ValueError(
                 f"--set {' '.join(self.set)}: hyper-parameters belong to a method; name it with --method."

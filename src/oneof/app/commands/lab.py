@@ -2,127 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-if TYPE_CHECKING:
-    from oneof.lab.protocol import Protocol
-    from oneof.lab.runners.base import Runner
+from oneof.lab.bench import BenchOptions
 
 
 @dataclass
-class Bench:
-    """Run a benchmark protocol; finished jobs are kept, an interrupted one continues."""
+class Bench(BenchOptions):
+    __doc__ = BenchOptions.__doc__
 
-    protocol: Positional[str]
-    """table1, table2, table3, equal-information, quick, images, sensitivity and others; `list` shows what
-    each of them is."""
-    to: Path | None = None
-    """Folder of the records; default runs/bench/PROTOCOL. Several protocols may share a folder."""
-    methods: tuple[str, ...] = ()
-    """Only these rows of the table, or other methods; `--plugin mine.py` adds your own."""
-    data: tuple[str, ...] = ()
-    """Only these data sets, or others; without it those that are not at hand are left out."""
-    nets: tuple[str, ...] = ()
-    """Only these nets: linear, mlp."""
-    splits: int | None = None
-    """Number of reported splits."""
-    epochs: int | None = None
-    """Largest number of epochs."""
-    configurations: int | None = None
-    """Configurations that the search tries; 1: no search."""
-    select_by: Literal["accuracy", "covering", "approximated"] | None = None
-    """Select epoch and configuration by clean accuracy, or without labels."""
-    curves: int | None = None
-    """Keep the epoch log of so many reported splits."""
-    set: tuple[str, ...] = ()
-    """Other changes, as name=value: rplg.alpha=0.3, recipe.batch_size=64, search.seed=1, lr=0.1."""
-    reuse: tuple[Path, ...] = ()
-    """Folders of other labs; jobs that were done there are copied."""
-    retry_failed: bool = False
-    """Run failed jobs again."""
-    minutes: float | None = None
-    """Start no job that would end later than this, judged by the jobs before; images stop at a checkpoint."""
-    runner: Literal["local", "ray"] = "local"
-    """Processes of this machine, or a Ray cluster (extra `cluster`)."""
-    workers: int | None = None
-    """Jobs at once on this machine; default one per core, as far as the memory goes."""
-    address: str = "auto"
-    """Ray: address of the cluster; `local` starts one on this machine."""
-    device: str = "cpu"
-    """Where the jobs train."""
-    speed: Literal["auto", "eager", "graph", "compiled"] = "auto"
-    """How steps are computed on a GPU; compiled pays for long trainings of images."""
-
-    def run(self) -> int:
-        from oneof.lab.protocols import PROTOCOLS, protocol
-
-        if self.protocol == "list":
-            width = max(map(len, PROTOCOLS)) + 2
-            for known in PROTOCOLS.values():
-                print(f"{known.name:<{width}}{known.title}")
-            return 0
-        return self._run(protocol(self.protocol))
-
-    def _run(self, declared: Protocol) -> int:
-        from oneof.lab.overrides import override
-        from oneof.lab.run import run_lab
-
-        chosen = override(
-            declared,
-            methods=self.methods,
-            data=self.data,
-            nets=self.nets,
-            splits=self.splits,
-            epochs=self.epochs,
-            configurations=self.configurations,
-            select_by=self.select_by,
-            curves=self.curves,
-            settings=self.set,
-        )
-        folder = self.to or Path("runs") / "bench" / chosen.name
-        command = shlex.join(["oneof", *sys.argv[1:]])
-        try:
-            outcome = run_lab(
-                chosen,
-                folder,
-                self._runner(),
-                command=command,
-                reuse=self.reuse,
-                retry_failed=self.retry_failed,
-                strict=bool(self.data),
-                minutes=self.minutes,
-            )
-        except KeyboardInterrupt:
-            print(f"stopped; the same command continues from {folder}", file=sys.stderr)
-            return 130
-        from oneof.lab.summary import read_folder
-        from oneof.lab.tables import as_text
-
-        results = [r for r in read_folder(folder) if r.protocol.name == chosen.name]
-        print("\n\n".join(as_text(result) for result in results))
-        if outcome.failed:
-            from oneof.lab.progress import describe
-
-            print(f"\n{len(outcome.failed)} jobs failed:", file=sys.stderr)
-            for record in outcome.failed[:10]:
-                print(f"  {describe(record)}", file=sys.stderr)
-        print(f"\n{outcome.ran} jobs run; `oneof report {folder}` writes tables and figures")
-        return 0 if outcome.plan.complete else 1
-
-    def _runner(self) -> Runner:
-        if self.runner == "ray":
-            from oneof.lab.runners.ray import RayRunner
-
-            return RayRunner(self.address, self.device, self.speed)
-        from oneof.lab.runners.local import LocalRunner
-
-        return LocalRunner(self.workers, self.device, self.speed)
+    protocol: Positional[str] = BenchOptions.protocol
 
 
 @dataclass

@@ -39,6 +39,15 @@ def readable_output() -> Iterator[None]:
         yield
 
 
+class CommandGroup:
+    """A command that only has others below it."""
+
+    command: Any
+
+    def run(self) -> int:
+        return self.command.run()
+
+
 def show_table(
     title: str,
     headings: Sequence[str],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Self
 
 from oneof.lab.jobs import Job
 from oneof.lab.records import Record
@@ -31,26 +31,42 @@ class Place:
         return {"device": name, "speed": self.speed, "torch": torch.__version__}
 
 
-class Runner(Protocol):
-    """Runs jobs somewhere. Leaving the context ends everything that it started."""
+class Runner:
+    """Runs jobs: this one in this process, one after the other, others elsewhere. Leaving the context ends
+    everything that it started."""
 
-    def __enter__(self) -> Runner: ...
+    device = "cpu"
+    slots: int = 1
+    """How many jobs can run at once."""
 
-    def __exit__(self, *_: object) -> None: ...
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
+        """Where long jobs keep their checkpoints, and when they stop; without either they just run."""
 
     @property
-    def slots(self) -> int: ...  # how many jobs can run at once
+    def running(self) -> int:
+        return len(self.jobs)
 
-    @property
-    def running(self) -> int: ...  # how many do
+    def free(self) -> bool:
+        """Whether another job may start now."""
+        return not self.jobs
 
-    def free(self) -> bool: ...  # whether another job may start now
-
-    def start(self, job: Job) -> None: ...
+    def start(self, job: Job) -> None:
+        self.jobs.append(job)
 
     def wait(self) -> list[Record]:
         """Records of jobs that have ended; blocks for a while at most, and may come back empty."""
-        ...
+        from oneof.lab.trial import run_job
+
+        return [run_job(self.jobs.pop())]
 
 
 def lost(job: Job, reason: str) -> Record:

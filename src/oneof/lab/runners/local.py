@@ -15,7 +15,7 @@ from typing import Any
 
 from oneof.lab.jobs import Job
 from oneof.lab.records import Record
-from oneof.lab.runners.base import Place, lost
+from oneof.lab.runners.base import Place, Runner, lost
 
 WORKER_BYTES = 700 * 2**20
 """Memory a worker is expected to take: torch, the data, a small net."""
@@ -24,7 +24,7 @@ TRIES = 2
 SAFE_PATH = "PYTHONSAFEPATH"
 
 
-class LocalRunner:
+class LocalRunner(Runner):
     """Worker processes that live as long as the lab and keep their data loaded."""
 
     def __init__(self, workers: int | None = None, device: str = "cpu", speed: str = "auto") -> None:
@@ -43,7 +43,6 @@ class LocalRunner:
             worker.stop()
 
     def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
-        """Where long jobs keep their checkpoints, and when they stop."""
         self.scratch, self.until = scratch, until
 
     @property

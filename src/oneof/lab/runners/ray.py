@@ -13,13 +13,13 @@ from typing import Any
 from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
 from oneof.lab.records import Record
-from oneof.lab.runners.base import lost
+from oneof.lab.runners.base import Runner, lost
 
 TRIES = 5
 """How often a job is given to the cluster before it is recorded as failed."""
 
 
-class RayRunner:
+class RayRunner(Runner):
     """One job per core of the cluster, or per GPU where jobs train on GPUs."""
 
     def __init__(self, address: str = "auto", device: str = "cpu", speed: str = "auto") -> None:
@@ -57,7 +57,7 @@ class RayRunner:
             self.ray.shutdown()
 
     @property
-    def slots(self) -> int:
+    def slots(self) -> int:  # type: ignore[override]
         return max(1, int(self.ray.cluster_resources().get("CPU" if self.device == "cpu" else "GPU", 1)))
 
     @property

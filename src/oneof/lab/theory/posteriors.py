@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -19,18 +19,6 @@ class Draw(NamedTuple):
     """(n, d) instances."""
     eta: np.ndarray
     """(n, c) their posteriors."""
-
-
-class Posterior(Protocol):
-    """A distribution to draw from. Every draw takes all its randomness from `rng`."""
-
-    @property
-    def n_classes(self) -> int: ...
-
-    @property
-    def n_features(self) -> int: ...
-
-    def draw(self, rng: np.random.Generator, n: int) -> Draw: ...
 
 
 @dataclass(frozen=True)
@@ -108,6 +96,8 @@ class RandomNetwork:
         return Draw(x, softmax(np.tanh(x @ first + bias) @ second - centre, axis=1))
 
 
+Posterior = RandomLogits | GaussianClasses | RandomNetwork
+"""A distribution to draw from. Every draw takes all its randomness from `rng`."""
 POSTERIORS: dict[str, Posterior] = {
     "random logits": RandomLogits(),
     "gaussian": GaussianClasses(),

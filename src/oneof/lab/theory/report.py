@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oneof.lab.theory.prior import PriorCheck
 from oneof.lab.theory.reference import REFERENCE, Agreement, compare
-from oneof.lab.theory.theorems import TheoremCheck
+from oneof.lab.theory.theorems import SweepRow, TheoremCheck
 from oneof.lab.theory.trained import FRESH, TAU
 
 
@@ -93,88 +95,84 @@ def verdicts(found: Findings) -> list[Verdict]:
 
 def as_markdown(found: Findings) -> str:
     """All tables, for the terminal and for a file."""
-    parts = [
-        "# The theory of RPLG, checked where the posterior is known",
-        f"`{found.command}`, {found.seconds:.0f} s, {_versions_line()}.\n"
-        "What the statements mean: docs/theory.md.",
-        "## Verdicts",
-        table(
-            ["statement", "holds", "on"],
-            [[v.statement, "yes" if v.holds else "NO", v.detail] for v in verdicts(found)],
-        ),
-        "## Definition 1 and Theorem 1: errors of chosen size, tau = 2 epsilon",
-        "m: number of excluded labels, the m most probable wrong ones. Shares are shares of J on which the "
-        "argmax is the Bayes label; *f, a struck out* is f itself with the excluded labels crossed out.",
-        _theorem_1(found),
-        "## Theorem 1 beyond its bound: P(phi right on J), random error / worst error",
-        _sweep(found),
-        f"## Theorem 2, on J with eta* − eta^b ≥ {found.delta:g}",
-        "Bound: 1 − C [4 epsilon epsilon' K]^lambda with K the supremum of (1 − Σ)/(eta* − eta^b); a bound "
-        "below 0 says nothing. C is the smallest with which the margin condition holds in the sample.",
-        _theorem_2(found),
-        "## Reference values",
-        _reference(found),
-    ]
+    told = [[v.statement, "yes" if v.holds else "NO", v.detail] for v in verdicts(found)]
+    text = _text("theory.md").format(
+        command=found.command,
+        seconds=found.seconds,
+        versions=", ".join(f"{name} {version}" for name, version in versions().items() if name != "machine"),
+        delta=found.delta,
+        verdicts=table(["statement", "holds", "on"], told),
+        theorem_1=_by_check(found, THEOREM_1),
+        sweep=_by_check(found, SWEPT),
+        theorem_2=_by_check(found, THEOREM_2, only_one=True),
+        reference=_reference(found),
+    )
     if found.prior:
-        parts += [
-            "## The prior of RPLG+ (docs/why-the-prior.md)",
-            "Sets of the most probable labels. Means over rows of the largest |v − eta| of a row, with the "
-            "prior and with uniform weights, for errors epsilon = epsilon' of classifier and branches.",
-            _prior(found),
-        ]
+        text += _text("theory_prior.md").format(prior=_prior(found))
     if found.trained:
-        parts += ["## Trained models", *_trained(found.trained)]
-    return "\n\n".join(parts) + "\n"
+        text += _text("theory_trained.md").format(**_trained(found.trained))
+    return text
+
+
+def _text(template: str) -> str:
+    return (Path(__file__).parents[1] / "templates" / template).read_text(encoding="utf-8")
+
+
+Columns = dict[str, Callable[[TheoremCheck], Any]]
+"""Heading, and what stands below it for a check."""
+
+
+def _at(epsilon: float, show: Callable[[SweepRow], str]) -> Callable[[TheoremCheck], str]:
+    """What a check says of one epsilon'."""
+    return lambda check: show(next(row for row in check.sweep if row.epsilon_reduced == epsilon))
+
+
+THEOREM_1: Columns = {
+    "m": lambda c: c.excluded,
+    "epsilon": lambda c: f"{c.epsilon:g}",
+    "P(J)": lambda c: f"{c.p_j:.3f}",
+    "f, random": lambda c: f"{c.f_random:.3f}",
+    "f, worst": lambda c: f"{c.f_worst:g}",
+    "f, a struck out": lambda c: f"{c.f_struck:.3f}",
+    "bound on epsilon'": lambda c: f"{c.bound:.1e}",
+    "phi at the bound": lambda c: f"{c.at_bound_random:g} / {c.at_bound_worst:g}",
+    "lambda": lambda c: f"{c.margin.exponent:.2f}",
+    "C": lambda c: f"{c.margin.constant:.1f}",
+}
+SWEPT: Columns = {name: THEOREM_1[name] for name in ("m", "epsilon")} | {
+    f"epsilon' {e:g}": _at(e, lambda r: f"{r.random:.4f} / {r.worst:.3f}")
+    for e in (0.01, 0.05, 0.1, 0.2, 0.4)
+}
+THEOREM_2: Columns = {
+    "epsilon": lambda c: f"{c.epsilon:g}",
+    "K": lambda c: f"{c.slope:.1f}",
+    "lambda": lambda c: f"{c.margin_apart.exponent:.2f}",
+    "C": lambda c: f"{c.margin_apart.holding_constant:.1f}",
+} | {
+    f"epsilon' {e:g}: worst / middle / bound": _at(
+        e, lambda r: f"{r.worst_apart:.3f} / {r.pointwise:.3f} / {r.bound:.2f}"
+    )
+    for e in (0.005, 0.01, 0.02, 0.05)
+}
+
+
+def _by_check(found: Findings, columns: Columns, only_one: bool = False) -> str:
+    """A line for every check, or for those of one excluded label."""
+    checks = [(name, check) for name, check in found.named_checks if check.excluded == 1 or not only_one]
+    rows = [[name, *(show(check) for show in columns.values())] for name, check in checks]
+    return table(["posterior", *columns], rows)
 
 
 def _prior(found: Findings) -> str:
     epsilons = list(next(iter(found.prior.values()))[0].mean_error)
     columns = ["posterior", "labels in the set", "no error: prior", "uniform", "margin left, uniform"]
-    columns += [f"{epsilon:g}: prior / uniform" for epsilon in epsilons]
     rows: list[list[Any]] = [
         [name, c.size, f"{c.fixed_point:.0e}", f"{c.uniform:.3f}", f"{c.uniform_margin:.0%}"]
         + [f"{a:.3f} / {b:.3f}" for a, b in c.mean_error.values()]
         for name, checks in found.prior.items()
         for c in checks
     ]
-    return table(columns, rows)
-
-
-def _theorem_1(found: Findings) -> str:
-    columns = ["posterior", "m", "epsilon", "P(J)", "f, random", "f, worst", "f, a struck out",
-               "bound on epsilon'", "phi at the bound", "lambda", "C"]  # fmt: skip
-    rows: list[list[Any]] = []
-    for name, c in found.named_checks:
-        assert c.margin is not None
-        rows.append(
-            [name, c.excluded, f"{c.epsilon:g}", f"{c.p_j:.3f}", f"{c.f_random:.3f}", f"{c.f_worst:g}",
-             f"{c.f_struck:.3f}", f"{c.bound:.1e}", f"{c.at_bound_random:g} / {c.at_bound_worst:g}",
-             f"{c.margin.exponent:.2f}", f"{c.margin.constant:.1f}"]
-        )  # fmt: skip
-    return table(columns, rows)
-
-
-def _sweep(found: Findings) -> str:
-    shown = (0.01, 0.05, 0.1, 0.2, 0.4)
-    rows: list[list[Any]] = []
-    for name, c in found.named_checks:
-        cells = [f"{r.random:.4f} / {r.worst:.3f}" for r in c.sweep if r.epsilon_reduced in shown]
-        rows.append([name, c.excluded, f"{c.epsilon:g}", *cells])
-    return table(["posterior", "m", "epsilon", *(f"epsilon' {e:g}" for e in shown)], rows)
-
-
-def _theorem_2(found: Findings) -> str:
-    shown = (0.005, 0.01, 0.02, 0.05)
-    rows: list[list[Any]] = []
-    for name, c in found.named_checks:
-        if c.excluded == 1:
-            assert c.margin_apart is not None
-            fit = [f"{c.margin_apart.exponent:.2f}", f"{c.margin_apart.holding_constant:.1f}"]
-            values = [r for r in c.sweep if r.epsilon_reduced in shown]
-            cells = [f"{r.worst_apart:.3f} / {r.pointwise:.3f} / {r.bound:.2f}" for r in values]
-            rows.append([name, f"{c.epsilon:g}", f"{c.slope:.1f}", *fit, *cells])
-    columns = ["posterior", "epsilon", "K", "lambda", "C"]
-    return table([*columns, *(f"epsilon' {e:g}: worst / middle / bound" for e in shown)], rows)
+    return table([*columns, *(f"{epsilon:g}: prior / uniform" for epsilon in epsilons)], rows)
 
 
 def _reference(found: Findings) -> str:
@@ -189,7 +187,7 @@ def _reference(found: Findings) -> str:
     return table(["epsilon", "what", "ours", "reference", "tolerance", "agrees"], lines)
 
 
-def _trained(trained: dict[str, dict[str, Any]]) -> list[str]:
+def _trained(trained: dict[str, dict[str, Any]]) -> dict[str, Any]:
     first, checks = next(iter(trained.values())), trained.values()
     measured = {f"epsilon (f), {q}": [c["epsilon"][q] for c in checks] for q in first["epsilon"]}
     for q in first["epsilon"]:
@@ -198,18 +196,13 @@ def _trained(trained: dict[str, dict[str, Any]]) -> list[str]:
     for model, text in (("f", "2 · error of f < gap of eta"), ("phi", "2 · error of phi^a < gap of eta'")):
         measured[f"share of x with {text}"] = [c["certain"][model] for c in checks]
     measured |= {fact: [c["facts"][fact] for c in checks] for fact in first["facts"]}
-    return [
-        f"Mean ± standard deviation of {len(first['epsilon']['max'])} draws of the data. f is trained by "
-        "PRODEN, phi^a is branch a of RPLG-NM, a the runner-up.",
-        table(["measured", *trained], [[name, *map(mean_std, row)] for name, row in measured.items()]),
-        f"Argmax among all labels is the Bayes label, {FRESH:,} fresh instances, J with tau = {TAU:g}:",
-        _by_region(trained, "fresh"),
-        "Argmax of the pseudo-label is the Bayes label (ties shared), training rows with the Bayes label and "
-        f"a among their candidates; J with tau = {TAU:g}, and with tau = 2 epsilon (95 %).\n"
-        "mu: f of PRODEN; u^a: branch a of RPLG-NM; u^out: its branches outside S, which lack no candidate; "
-        "v, q: RPLG-NM (uniform weights) and RPLG (learned). Without a: a struck out of that opinion.",
-        _by_region(trained, "consistency", "rows_in"),
-    ]
+    rows = [[name, *map(mean_std, row)] for name, row in measured.items()]
+    return {"measured": table(["measured", *trained], rows), "draws": len(first["epsilon"]["max"])} | {
+        "fresh": _by_region(trained, "fresh"),
+        "consistency": _by_region(trained, "consistency", "rows_in"),
+        "fresh_rows": FRESH,
+        "tau": TAU,
+    }
 
 
 def _by_region(trained: dict[str, dict[str, Any]], shares: str, sizes: str = "") -> str:
@@ -277,7 +270,3 @@ def versions() -> dict[str, str]:
 
     found = all_versions()
     return {name: found[name] for name in ("oneof", "numpy", "torch", "python", "machine")}
-
-
-def _versions_line() -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions().items() if name != "machine")

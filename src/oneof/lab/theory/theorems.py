@@ -78,26 +78,26 @@ class TheoremCheck:
     epsilon: float
     excluded: int
     rows: int
-    rows_in_j: int = 0
-    bound: float = 0.0
+    rows_in_j: int
+    bound: float
     """The bound on epsilon' of Theorem 1, over the draws in J."""
+    guaranteed_f: float
+    """P(2 epsilon < gap of eta) on J: 0, that is what J means."""
+    margin: MarginCondition
+    """On J."""
+    margin_apart: MarginCondition
+    """On J with eta* − eta^b ≥ delta."""
+    rows_apart: int
+    """Draws in J with eta* − eta^b ≥ delta."""
+    slope: float
+    """Supremum there of (1 − Σ)/(eta* − eta^b)."""
     f_random: float = 0.0
     f_worst: float = 0.0
     f_struck: float = 0.0
     """f with random error when its excluded labels are simply struck out: no second model at all."""
     at_bound_random: float = 0.0
     at_bound_worst: float = 0.0
-    guaranteed_f: float = 0.0
-    """P(2 epsilon < gap of eta) on J: 0, that is what J means."""
     sweep: list[SweepRow] = field(default_factory=list)
-    margin: MarginCondition | None = None
-    """On J."""
-    margin_apart: MarginCondition | None = None
-    """On J with eta* − eta^b ≥ delta."""
-    rows_apart: int = 0
-    """Draws in J with eta* − eta^b ≥ delta."""
-    slope: float = 0.0
-    """Supremum there of (1 − Σ)/(eta* − eta^b)."""
 
     @property
     def p_j(self) -> float:
@@ -142,19 +142,22 @@ def _from_gaps(
     gap: Gaps, epsilon: float, sweep: Sequence[float], excluded: int, delta: float
 ) -> TheoremCheck:
     """What follows from the gaps alone: J, the bound, the margin condition and Theorem 2's right side."""
-    inside = _in_j(gap, epsilon)
-    check = TheoremCheck(epsilon, excluded, len(gap.rest), len(inside.rest))
-    if not check.rows_in_j:
-        raise ValueError(
-            f"none of {check.rows} draws has a disturbing label at epsilon {epsilon}; draw more."
-        )
-    check.bound = float(min(1.0, error_bounds(inside, epsilon).min()))
-    check.guaranteed_f = float((inside.to_first > 2 * epsilon).mean())
-    check.margin = fit_margin(inside.to_first)
+    inside, n = _in_j(gap, epsilon), len(gap.rest)
+    if not len(inside.rest):
+        raise ValueError(f"none of {n} draws has a disturbing label at epsilon {epsilon}; draw more.")
     apart = inside.take(inside.to_rival >= delta)
-    check.rows_apart = len(apart.rest)
-    check.margin_apart = fit_margin(apart.to_first)
-    check.slope = float((apart.rest / apart.to_rival).max())
+    check = TheoremCheck(
+        epsilon,
+        excluded,
+        n,
+        len(inside.rest),
+        bound=float(min(1.0, error_bounds(inside, epsilon).min())),
+        guaranteed_f=float((inside.to_first > 2 * epsilon).mean()),
+        margin=fit_margin(inside.to_first),
+        margin_apart=fit_margin(apart.to_first),
+        rows_apart=len(apart.rest),
+        slope=float((apart.rest / apart.to_rival).max()),
+    )
     for e in sweep:
         row = SweepRow(e, identity=float((inside.reduced > 2 * e).mean()))
         row.pointwise = float((apart.to_first > 4 * epsilon * e * apart.rest / apart.to_rival).mean())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,16 +13,11 @@ from oneof.methods.rplg.meta_gradient import LookAhead, virtual_step
 from oneof.methods.rplg.reduction import trust
 from oneof.methods.rplg.rplg import Rplg, RplgNm
 
-NOTHING: dict[str, tuple[Any, ...] | None] = {}
-"""These names are new: no earlier version wrote other options for them."""
-
 
 @register("rplg-no-rollback", year=2025, venue="NeurIPS", forwards=3, backwards=2)
 @dataclass(frozen=True)
 class RplgNoRollback(Rplg):
     """RPLG that stays at the virtual step: the real one starts there (the paper's ablation)."""
-
-    dropped = NOTHING
 
     def before_real_step(
         self, state: State, batch: Batch, z: Tensor, u: Opinions, ahead: LookAhead
@@ -41,31 +35,26 @@ class RplgNoRollback(Rplg):
 class RplgNewU(Rplg):
     """RPLG that asks the branches again after the meta step (the paper's ablation)."""
 
-    dropped = NOTHING
-
     def before_real_step(
         self, state: State, batch: Batch, z: Tensor, u: Opinions, ahead: LookAhead
     ) -> tuple[Opinions, Tensor]:
         return state.branches.opinions(z, batch.candidates), ahead.logits
 
 
-@register("rplg-prior", year=2026, venue="oneof", forwards=2, backwards=1)
-@dataclass(frozen=True)
-class RplgPrior(Rplg):
-    """RPLG whose weights start at 1 − mu_j, the chance that branch j is not misled (not in the paper)."""
-
-    dropped = NOTHING
+class TrustingFirst:
+    """Weights that start at 1 − mu_j, the chance that branch j is not misled."""
 
     def weight_logits(self, state: State, z: Tensor, mu: Tensor) -> Tensor:
-        return super().weight_logits(state, z, mu) + trust(mu)
+        return super().weight_logits(state, z, mu) + trust(mu)  # type: ignore[misc]
+
+
+@register("rplg-prior", year=2026, venue="oneof", forwards=2, backwards=1)
+@dataclass(frozen=True)
+class RplgPrior(TrustingFirst, Rplg):
+    """RPLG whose weights start at 1 − mu_j, the chance that branch j is not misled (not in the paper)."""
 
 
 @register("rplg-nm-prior", year=2026, venue="oneof", forwards=1, backwards=1)
 @dataclass(frozen=True)
-class RplgNmPrior(RplgNm):
+class RplgNmPrior(TrustingFirst, RplgNm):
     """RPLG-NM with weights 1 − mu_j instead of uniform ones (not in the paper)."""
-
-    dropped = NOTHING
-
-    def weight_logits(self, state: State, z: Tensor, mu: Tensor) -> Tensor:
-        return super().weight_logits(state, z, mu) + trust(mu)
