@@ -101,15 +101,14 @@ def worker_attempt(
 
     def attempt(rng: np.random.Generator, folder: Path) -> tuple[str, int]:
         hits, ended = 0, threading.Event()
-        # never two kills in a row: a job whose worker dies twice is rightly given up
-        wanted = {int(rng.integers(1, 4)), int(rng.integers(5, 7))}
+        wanted = set(np.sort(rng.choice(np.arange(1, 7), 2, replace=False)).tolist())
 
         def kill() -> None:
             nonlocal hits
             while not ended.is_set():
                 there = len(Records(folder / "lab"))
                 if there in wanted and (found := victims()):
-                    wanted.discard(there)  # at most once between two records: a job may be tried twice
+                    wanted.discard(there)  # both may hit one job, which is tried three times
                     os.kill(found[0], signal.SIGKILL)
                     hits += 1
                 time.sleep(0.01)

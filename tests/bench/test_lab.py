@@ -223,7 +223,7 @@ def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatc
         while not records:
             records = runner.wait()
     assert records[0]["status"] == "failed"
-    assert "died 2 times (exit code -9)" in records[0]["error"]
+    assert "died 3 times (exit code -9)" in records[0]["error"]
 
 
 def test_workers_fit_cores_and_memory(monkeypatch):

@@ -19,7 +19,7 @@ from oneof.lab.runners.base import Place, Runner, lost
 
 WORKER_BYTES = 700 * 2**20
 """Memory a worker is expected to take: torch, the data, a small net."""
-TRIES = 2
+TRIES = 3
 """A worker that dies (the system killed it for memory, say) has its job tried again so many times in all."""
 SAFE_PATH = "PYTHONSAFEPATH"
 
