@@ -6,9 +6,9 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 if TYPE_CHECKING:
     from oneof.lab.protocol import Protocol
@@ -21,8 +21,8 @@ class Bench:
 
     protocol: Positional[str]
     """table1, table2, table3, equal-information, quick, images, sensitivity and others; `list` shows what
-    each of them is."""
-    to: Path | None = None
+    each of them is, and the time and data it needs."""
+    out: Annotated[Path | None, arg(aliases=("--to",), metavar="FOLDER")] = None
     """Folder of the records; default runs/bench/PROTOCOL. Several protocols may share a folder."""
     methods: tuple[str, ...] = ()
     """Only these rows of the table, or other methods; `--plugin mine.py` adds your own."""
@@ -58,15 +58,15 @@ class Bench:
     """Where the jobs train."""
     speed: Literal["auto", "eager", "graph", "compiled"] = "auto"
     """How steps are computed on a GPU; compiled pays for long trainings of images."""
+    json: bool = False
+    """With `list`: print it as JSON."""
 
     def run(self) -> int:
-        from oneof.lab.protocols import PROTOCOLS, protocol
+        from oneof.app.commands.protocol_list import list_protocols
+        from oneof.lab.protocols import protocol
 
         if self.protocol == "list":
-            width = max(map(len, PROTOCOLS)) + 2
-            for known in PROTOCOLS.values():
-                print(f"{known.name:<{width}}{known.title}")
-            return 0
+            return list_protocols(self.json)
         return self._run(protocol(self.protocol))
 
     def _run(self, declared: Protocol) -> int:
@@ -85,7 +85,7 @@ class Bench:
             curves=self.curves,
             settings=self.set,
         )
-        folder = self.to or Path("runs") / "bench" / chosen.name
+        folder = self.out or Path("runs") / "bench" / chosen.name
         command = shlex.join(["oneof", *sys.argv[1:]])
         try:
             outcome = run_lab(

@@ -96,7 +96,7 @@ def as_markdown(found: Findings) -> str:
     parts = [
         "# The theory of RPLG, checked where the posterior is known",
         f"`{found.command}`, {found.seconds:.0f} s, {_versions_line()}.\n"
-        "What the statements mean: docs/theory.md.",
+        "What the statements mean: the page Theory of the documentation.",
         "## Verdicts",
         table(
             ["statement", "holds", "on"],
@@ -117,7 +117,7 @@ def as_markdown(found: Findings) -> str:
     ]
     if found.prior:
         parts += [
-            "## The prior of RPLG+ (docs/why-the-prior.md)",
+            "## The prior of RPLG+",
             "Sets of the most probable labels. Means over rows of the largest |v − eta| of a row, with the "
             "prior and with uniform weights, for errors epsilon = epsilon' of classifier and branches.",
             _prior(found),
