@@ -39,7 +39,7 @@ def bibtex(info: MethodInfo) -> str:
 
 
 def papers(cls: type) -> list[str]:
-    """Entries of the papers that a method's module names, of the method it changes, and of its base classes."""
+    """Entries of the papers that a method's module names, of the method it changes, of its base classes."""
     found = []
     for base in cls.__mro__[:-1]:
         text = inspect.getmodule(base).__doc__ or ""  # type: ignore[union-attr]

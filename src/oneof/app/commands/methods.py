@@ -68,9 +68,7 @@ class Methods:
         print()
         print((inspect.getmodule(info.cls).__doc__ or "").strip())  # type: ignore[union-attr]
         print()
-        rows = [
-            (h["name"], h["default"], searched(h), h["meaning"]) for h in hyper_parameters(info.cls())
-        ]
+        rows = [(h["name"], h["default"], searched(h), h["meaning"]) for h in hyper_parameters(info.cls())]
         show_table("hyper-parameters", ("name", "default", "search range", "meaning"), rows)
         print(f"\nTo cite it:\n\n{bibtex(info)}")
         return 0

@@ -13,6 +13,9 @@ SECONDS = {"digits": 2, "lost": 3, "birdsong": 11, "msrcv2": 6, "labelme": 2}
 GPU_SECONDS = {"fmnist": 230, "cifar10": 500, "cifar100": 460}
 """A training of 70 epochs on one H200, in the same way."""
 SHORT_EPOCHS = 70
+NOTES = """takes about: one training at a time, on one core or, for images, one GPU (H200); * as far as it is known.
+A data set in brackets is not here and is left out: `oneof data info NAME` says where it comes from.
+next: oneof bench NAME, less of it with --methods, --data or --splits; then oneof report runs/bench/NAME"""
 
 
 def list_protocols(as_json: bool) -> int:
@@ -23,14 +26,10 @@ def list_protocols(as_json: bool) -> int:
     if as_json:
         print(json.dumps(facts, indent=1))
         return 0
-    rows = [
-        (f["name"], f["trainings"], time_of(f), ", ".join(data_words(f)), f["title"]) for f in facts
-    ]
+    rows = [(f["name"], f["trainings"], time_of(f), ", ".join(data_words(f)), f["title"]) for f in facts]
     headings = ("name", "trainings", "takes about", "data", "what it shows")
     show_table("protocols", headings, rows, right=("trainings",), whole=("name", "takes about"))
-    print("takes about: one training at a time, on one core or, for images, one GPU (H200); * as far as it is")
-    print("known. A data set in brackets is not here and is left out: `oneof data info NAME` says where from.")
-    print("next: oneof bench NAME, and less of it with --methods, --data, --splits; oneof report runs/bench/NAME")
+    print(NOTES)
     return 0
 
 
