@@ -477,29 +477,29 @@ def test_other_settings_do_not_continue_an_interrupted_fit(oneof_program, tmp_pa
     assert oneof_program(*arguments, "--out", tmp_path / "m", "--no-resume")[0] == 0
 
 
-def test_ctrl_c_without_a_run_folder(oneof_program, monkeypatch):
-    def stop(self):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("oneof.app.commands.methods.Methods.run", stop)
-    assert oneof_program("methods") == (130, "", "\noneof: stopped\n")
-
-
 # ---- demo -------------------------------------------------------------------------------------
 
 
-def test_demo_writes_table_and_picture(oneof_program, tmp_path):
+def test_demo_writes_table_picture_and_page(oneof_program, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("oneof.app.commands.show.open_page", opened.append)
     code, out, err = oneof_program("demo", "--seeds", "1", "--epochs", "3", "--out", tmp_path / "d")
     assert code == 0
     assert "1437 rows, 10 classes" in out
     assert "oracle   digits  seed 1/1  3/3" in err
     rows = read_csv(tmp_path / "d" / "table.csv")
-    assert [row["method"] for row in rows] == ["rplg", "rplg-nm", "proden", "average", "oracle"]
+    assert [row["method"] for row in rows] == ["rplg+", "rplg", "proden", "average", "oracle"]
     assert all(0 <= float(row["test_mean"]) <= 100 for row in rows)
     assert all(row["test_std"] == "" for row in rows)
     picture = (tmp_path / "d" / "learning_curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 20_000
+    page = (tmp_path / "d" / "index.html").read_text(encoding="utf-8")
+    assert opened == [(tmp_path / "d" / "index.html").as_uri()]
+    assert 'src="learning_curves.png"' in page
+    assert page.count('<div class="row"><svg') == 12
+    assert all(f"<td>{row['method']}</td>" in page for row in rows)
+    assert "$" not in page
     code, _, err = oneof_program("demo", "--seeds", "0")
     assert (code, err) == (1, "oneof: --seeds 0: give a number of at least 1.\n")
 

@@ -13,7 +13,7 @@ SECONDS = {"digits": 2, "lost": 3, "birdsong": 11, "msrcv2": 6, "labelme": 2}
 GPU_SECONDS = {"fmnist": 230, "cifar10": 500, "cifar100": 460}
 """A training of 70 epochs on one H200, in the same way."""
 SHORT_EPOCHS = 70
-NOTES = """takes about: one training at a time, on one core or, for images, one GPU (H200); * as far as it is known.
+NOTES = """takes about: one training at a time, on one core or one GPU (H200, images); * as far as known.
 A data set in brackets is not here and is left out: `oneof data info NAME` says where it comes from.
 next: oneof bench NAME, less of it with --methods, --data or --splits; then oneof report runs/bench/NAME"""
 

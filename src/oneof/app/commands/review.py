@@ -31,6 +31,7 @@ class Review:
         import shlex
         from urllib.parse import quote
 
+        from oneof.app.commands.show import open_page
         from oneof.app.review.folder import ReviewData
         from oneof.candidates.cells import unknown
 
@@ -52,7 +53,7 @@ class Review:
         print(f"{self.run_folder}: {data.candidates.describe()}")
         print(f"Review them at {address}\nCtrl-C ends it; every decision is saved at once.", flush=True)
         if self.browser:
-            _open(address)
+            open_page(address)
         with contextlib.suppress(KeyboardInterrupt):
             server.run()
         decisions = Decisions(self.run_folder, data)
@@ -61,16 +62,3 @@ class Review:
         if decisions.decided:
             print(f"next:   oneof fit ... --clean {shlex.quote(str(decisions.path))}")
         return 0
-
-
-def _open(address: str) -> None:
-    """Show the page in the user's browser, where there is a screen to show it on."""
-    import os
-    import sys
-    import webbrowser
-
-    if sys.platform.startswith("linux") and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    ):
-        return  # a browser inside this terminal would take it away
-    webbrowser.open(address)

@@ -1,4 +1,4 @@
-"""What commands print: tables, as wide as the terminal or whole in a file or a pipe, and progress bars."""
+"""What commands print: tables, as wide as the terminal or whole in a file or a pipe, progress bars, pages."""
 
 from __future__ import annotations
 
@@ -52,3 +52,15 @@ def bars(*columns: object) -> Iterator[Callable[[str, int, int | None], None]]:
 
     with shown:
         yield update
+
+
+def open_page(address: str) -> None:
+    """Show the page in the user's browser, where there is a screen to show it on."""
+    import os
+    import webbrowser
+
+    if sys.platform.startswith("linux") and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        return  # a browser inside this terminal would take it away
+    webbrowser.open(address)
