@@ -42,7 +42,7 @@ def papers(cls: type) -> list[str]:
     """Entries of the papers that a method's module names, of the method it changes, of its base classes."""
     found = []
     for base in cls.__mro__[:-1]:
-        text = inspect.getmodule(base).__doc__ or ""  # type: ignore[union-attr]
+        text = inspect.getmodule(base).__doc__ or ""
         found += [entry(paper) for paper in PAPER.finditer(text)]
         for changed in OURS.finditer(text):
             found += papers(type(make_method(changed[1].lower())))

@@ -94,7 +94,7 @@ class Demo:
             "spread": f"{spread}.",
         }
         whole = [("method", *accuracies), *table]
-        write_page(page, first["x"], doubting, first["candidates"], whole, words, picture and picture.name)
+        write_page(page, first["x"], doubting, first["candidates"], whole, words, picture)
         print(f"table:   {self.out / 'table.csv'}")
         print(f"picture: {picture or NO_PICTURE}")
         print(f"page:    {page}")

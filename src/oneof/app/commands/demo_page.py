@@ -28,7 +28,7 @@ def write_page(
     candidates: Candidates,
     table: Sequence[Sequence[str]],
     words: dict[str, str],
-    picture: str | None,
+    picture: Path | None,
 ) -> None:
     """`table` begins with its headings; `words` has the page's sentences `setting` and `spread`."""
     rows, found = doubtful_rows(x, trained, candidates)
@@ -40,7 +40,7 @@ def write_page(
     filled = page.substitute(
         {name: escape(text) for name, text in words.items()},
         table=f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>",
-        curves=f'<img class="curves" src="{picture}" alt="Learning curves of all methods">'
+        curves=f'<img class="curves" src="{picture.name}" alt="Learning curves of all methods">'
         if picture
         else "",
         rows="\n".join(rows),

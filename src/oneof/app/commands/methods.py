@@ -66,7 +66,7 @@ class Methods:
         print(f"{info.name} ({info.venue} {info.year or ''})".replace(" )", ")"))
         print(info.summary)
         print()
-        print((inspect.getmodule(info.cls).__doc__ or "").strip())  # type: ignore[union-attr]
+        print((inspect.getmodule(info.cls).__doc__ or "").strip())
         print()
         rows = [(h["name"], h["default"], searched(h), h["meaning"]) for h in hyper_parameters(info.cls())]
         show_table("hyper-parameters", ("name", "default", "search range", "meaning"), rows)
