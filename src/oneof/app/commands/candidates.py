@@ -134,7 +134,7 @@ class CandidatesGenerate:
 class CandidatesDescribe:
     """Show sizes, confused classes and rows without information; draw them as PNG."""
 
-    source: Positional[str]
+    source: Annotated[Positional[str], arg(metavar="NAME|FILE")]
     """Name of a data set that has candidate sets, a .mat file, or an .npz file of `candidates generate`."""
     out: Annotated[Path, arg(aliases=("--to",), metavar="FOLDER")] = Path()
     """Folder for the two pictures, NAME-sizes.png and NAME-together.png."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Bench:
     """Run a benchmark protocol; finished jobs are kept, an interrupted one continues."""
 
-    protocol: Positional[str]
+    protocol: Annotated[Positional[str], arg(metavar="PROTOCOL")]
     """table1, table2, table3, equal-information, quick, images, sensitivity and others; `list` shows what
     each of them is, and the time and data it needs."""
     out: Annotated[Path | None, arg(aliases=("--to",), metavar="FOLDER")] = None
