@@ -61,9 +61,7 @@ def escaped(line: str) -> str:
 def needs(info: MethodInfo) -> str:
     if info.name == "oracle":
         return "the true labels: it is the upper end of a comparison, not a method to use"
-    return (
-        "clean rows (given, or found among the rows)" if info.cls().clean_rows(1) else "candidate sets only"
-    )
+    return "sets, and clean rows where there are any" if info.cls().clean_rows(1) else "candidate sets only"
 
 
 def method_page(info: MethodInfo) -> str:

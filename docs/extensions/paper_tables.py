@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from method_pages import title_of
 from records import RecordError, lookup
 
 from oneof.lab.paper import TABLES, published
 from oneof.lab.protocols import BENCHMARKS, REAL_WORLD
-from oneof.lab.tables import method_title, title
+from oneof.lab.tables import title
+from oneof.methods import make_method
 
 Source = tuple[str, str]
 """A summary with protocol and net, and what stands above its column."""
@@ -51,7 +53,7 @@ def grid(table: str, data: tuple[str, ...]) -> str:
             cells.append(number_of(published(table, method, name)))
             cells += [number_of(ours(address, name, method)) for address, _ in sources[name]]
         if any(cells):
-            lines.append(f"| {method_title(method)} | {' | '.join(cells)} |")
+            lines.append(f"| {title_of(make_method(method).info)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
