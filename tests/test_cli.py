@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 import oneof
-from oneof.app.cli import COMMANDS, command_class, main
+from oneof.app.cli import COMMANDS, GROUPS, command_class, main
+from oneof.app.commands.citations import VENUES, bibtex
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -91,6 +92,39 @@ def test_version_and_help_in_a_process_of_its_own():
         assert all(name in out for name in COMMANDS)
 
 
+def test_help_has_commands_by_what_a_person_wants(oneof_program):
+    code, out, err = oneof_program("--help")
+    assert (code, err) == (0, "")
+    places = [out.index(f"{wish}:") for wish in GROUPS]
+    assert places == sorted(places)
+    for names in GROUPS.values():
+        for name in names:
+            (line,) = (line for line in out.splitlines() if line.startswith(f"  {name} "))
+            assert 20 < len(line) < 120
+    assert oneof_program()[::2] == (2, out)
+
+
+def test_shells_can_complete_commands_and_options(oneof_program, tmp_path):
+    for shell in ("bash", "zsh"):
+        code, out, _ = oneof_program("--tyro-print-completion", shell)
+        assert code == 0
+        assert all(name in out for name in (*COMMANDS, "--candidates", "--clean-weight"))
+    file = tmp_path / "oneof"
+    assert oneof_program("--tyro-write-completion", "bash", file)[0] == 0
+    told = f"source {file}; COMP_WORDS=(oneof re); COMP_CWORD=1; _tyro_oneof; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", told], capture_output=True, text=True)
+    assert sorted(done.stdout.split()) == ["report", "review"]
+
+
+def test_nothing_that_is_printed_names_a_file_of_the_repository(oneof_program):
+    """Who has the wheel has no docs/, results/ or benchmarks/."""
+    calls = [[command, "--help"] for command in COMMANDS] + [["--help"], ["candidates", "import", "--help"]]
+    calls += [["methods", info.name] for info in oneof.list_methods()]
+    for call in calls:
+        _, out, _ = oneof_program(*call)
+        assert not re.search(r"\b(docs|results|benchmarks|tests)/", out), call
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(oneof_program, command):
     code, out, _ = oneof_program(command, "--help")
@@ -129,11 +163,48 @@ def test_methods(oneof_program):
     assert code == 0
     assert "NeurIPS 2025" in out
     assert "share of the classifier's own opinion" in out
+    assert "author = {Qiao and Xu and Hu and Geng}" in out
     assert oneof_program("methods", "magic")[::2] == (
         1,
         f"oneof: there is no method 'magic'; there are "
         f"{', '.join(info.name for info in oneof.list_methods())}.\n",
     )
+
+
+def test_methods_for_a_program(oneof_program):
+    code, out, err = oneof_program("methods", "--json")
+    assert (code, err) == (0, "")
+    assert [facts["name"] for facts in json.loads(out)] == [info.name for info in oneof.list_methods()]
+    facts = json.loads(oneof_program("methods", "proden", "--json")[1])
+    assert (facts["year"], facts["venue"], facts["forwards"]) == (2020, "ICML", 1)
+    alpha = json.loads(oneof_program("methods", "rplg", "--json")[1])["hyper_parameters"][0]
+    assert (alpha["name"], alpha["default"], alpha["low"], alpha["high"]) == ("alpha", 0.5, 0.1, 0.9)
+
+
+@pytest.mark.parametrize("info", oneof.list_methods(), ids=lambda info: info.name)
+def test_every_method_can_be_cited(info):
+    entries = bibtex(info).split("\n\n")
+    kinds = [entry.partition("{")[0] for entry in entries]
+    if info.venue in VENUES:
+        assert kinds == ["@inproceedings"]
+        assert f"year = {{{info.year}}}" in entries[0]
+        assert VENUES[info.venue] in entries[0]
+    else:
+        assert kinds == ["@software", *(["@inproceedings"] if info.venue == "oneof" else [])]
+    for entry in entries:
+        assert entry.count("{") == entry.count("}")
+        assert re.search(r"author = \{.*\w+.*\}", entry)
+
+
+def test_ctrl_c_says_how_to_go_on(oneof_program, monkeypatch):
+    def stopped(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_class("theory"), "run", stopped)
+    code, out, err = oneof_program("theory")
+    assert (code, out) == (130, "")
+    assert "no file is left half written" in err
+    assert "Give the same command again to go on" in err
 
 
 PLUGIN = """
@@ -406,29 +477,29 @@ def test_other_settings_do_not_continue_an_interrupted_fit(oneof_program, tmp_pa
     assert oneof_program(*arguments, "--out", tmp_path / "m", "--no-resume")[0] == 0
 
 
-def test_ctrl_c_without_a_run_folder(oneof_program, monkeypatch):
-    def stop(self):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("oneof.app.commands.methods.Methods.run", stop)
-    assert oneof_program("methods") == (130, "", "\noneof: stopped\n")
-
-
 # ---- demo -------------------------------------------------------------------------------------
 
 
-def test_demo_writes_table_and_picture(oneof_program, tmp_path):
+def test_demo_writes_table_picture_and_page(oneof_program, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("oneof.app.commands.show.open_page", opened.append)
     code, out, err = oneof_program("demo", "--seeds", "1", "--epochs", "3", "--out", tmp_path / "d")
     assert code == 0
     assert "1437 rows, 10 classes" in out
     assert "oracle   digits  seed 1/1  3/3" in err
     rows = read_csv(tmp_path / "d" / "table.csv")
-    assert [row["method"] for row in rows] == ["rplg", "rplg-nm", "proden", "average", "oracle"]
+    assert [row["method"] for row in rows] == ["rplg+", "rplg", "proden", "average", "oracle"]
     assert all(0 <= float(row["test_mean"]) <= 100 for row in rows)
     assert all(row["test_std"] == "" for row in rows)
     picture = (tmp_path / "d" / "learning_curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 20_000
+    page = (tmp_path / "d" / "index.html").read_text(encoding="utf-8")
+    assert opened == [(tmp_path / "d" / "index.html").as_uri()]
+    assert 'src="learning_curves.png"' in page
+    assert page.count('<div class="row"><svg') == 12
+    assert all(f"<td>{row['method']}</td>" in page for row in rows)
+    assert "$" not in page
     code, _, err = oneof_program("demo", "--seeds", "0")
     assert (code, err) == (1, "oneof: --seeds 0: give a number of at least 1.\n")
 

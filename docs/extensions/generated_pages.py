@@ -6,7 +6,9 @@ import hashlib
 import json
 from pathlib import Path
 
+from gallery import gallery
 from method_pages import method_page, overview
+from paper_tables import paper_tables
 
 from oneof import lab
 from oneof.lab.report import drawn_report
@@ -26,6 +28,8 @@ def write_pages(folder: Path, results: Path) -> None:
     theory, figure = results / "theory" / "summary.json", folder / "results" / "theory" / "theory.png"
     if theory.exists() and out_of_date(figure, [theory]):
         save_figure(json.loads(theory.read_text(encoding="utf-8")), figure)
+    made[Path("paper-tables.md")] = paper_tables()
+    made[Path("gallery.md")] = gallery(folder / "results")
     for path, text in made.items():
         target = folder / path
         if not target.is_file() or target.read_text(encoding="utf-8") != text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 from records import lookup
 
-from oneof.app.commands.methods import state_per_row
+from oneof.app.commands.citations import bibtex
+from oneof.app.commands.methods import hyper_parameters, searched, state_per_row
 from oneof.lab.tables import method_title, title
 from oneof.methods import MethodInfo
 
@@ -58,21 +58,10 @@ def escaped(line: str) -> str:
     return re.sub(r"^([+#-])", r"\\\1", line)
 
 
-def searched(facts: Any) -> str:
-    """The search range of a hyper-parameter, in words."""
-    if facts.get("choices"):
-        return ", ".join(f"`{value}`" for value in facts["choices"])
-    if facts.get("low") is not None:
-        return f"{facts['low']:g} to {facts['high']:g}{' (log)' if facts['log'] else ''}"
-    return ""
-
-
 def needs(info: MethodInfo) -> str:
     if info.name == "oracle":
         return "the true labels: it is the upper end of a comparison, not a method to use"
-    return (
-        "clean rows (given, or found among the rows)" if info.cls().clean_rows(1) else "candidate sets only"
-    )
+    return "sets, and clean rows where there are any" if info.cls().clean_rows(1) else "candidate sets only"
 
 
 def method_page(info: MethodInfo) -> str:
@@ -111,26 +100,18 @@ def method_page(info: MethodInfo) -> str:
     lines += ["## Paper and deviations", "", as_markdown(rest.strip() or text), ""]
     if info.cls.__module__.startswith("oneof.methods.rplg"):
         lines += ["All equations, and what the paper leaves open: [RPLG in this library](../../rplg.md).", ""]
-    lines += ["## Hyper-parameters", "", *hyper_parameters(method), "", *in_records(info.name)]
+    lines += ["## How to cite it", "", "```{code-block} bibtex", bibtex(info), "```", ""]
+    lines += ["## Hyper-parameters", "", *hyper_table(method), "", *in_records(info.name)]
     return "\n".join(lines) + "\n"
 
 
-def hyper_parameters(method: Any) -> list[str]:
-    fields = dataclasses.fields(method)
-    if not fields:
+def hyper_table(method: Any) -> list[str]:
+    facts = hyper_parameters(method)
+    if not facts:
         return ["None of its own."]
-    rows = [
-        f"| `{f.name}` | `{getattr(method, f.name)}` | {searched(f.metadata)} "
-        f"| {escaped(f.metadata.get('text', ''))} |"
-        for f in fields
-    ]
+    rows = [f"| `{h['name']}` | `{h['default']}` | {searched(h)} | {escaped(h['meaning'])} |" for h in facts]
     head = ["| name | default | search range | meaning |", "|---|---|---|---|"]
-    return [
-        *head,
-        *rows,
-        "",
-        "The lab searches those with a range; pass others by `method_params`.",
-    ]
+    return [*head, *rows, "", "The lab searches those with a range; pass others by `method_params`."]
 
 
 def in_records(name: str) -> list[str]:

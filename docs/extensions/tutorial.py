@@ -12,6 +12,7 @@ import contextlib
 import difflib
 import io
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -60,20 +61,32 @@ def run(page: Path) -> list[str]:
 
 def execute(page: Path) -> list[str]:
     """`run` in a process and a temporary folder of its own. A page that fails raises, with what it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = PROCESSES.Process(target=run_there, args=(page.resolve(), folder))
+        process.start()
+        process.join()
+        said, outputs = Path(folder) / "stderr", Path(folder) / "outputs.json"
+        if process.exitcode:
+            raise RuntimeError(f"{page.name} fails:\n{said.read_text(encoding='utf-8')[-4000:]}")
+        return json.loads(outputs.read_text(encoding="utf-8"))
+
+
+# torch and scikit-learn take seconds to import: once, for all pages
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["torch", "sklearn.linear_model", "pandas", "oneof.app.commands.fit"])
+
+
+def run_there(page: Path, folder: str) -> None:
+    """In a process of its own: everything happens in the folder, also what is printed on stderr."""
+    os.chdir(folder)
+    os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT), 2)
     # `oneof` is the one that belongs to this Python; one thread, as in the tests
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = os.environ | {"PATH": path, "COLUMNS": "110", "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, __file__, str(page.resolve()), "outputs.json"],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{page.name} fails:\n{done.stderr[-4000:]}")
-        return json.loads((Path(folder) / "outputs.json").read_text(encoding="utf-8"))
+    os.environ |= {"PATH": path, "COLUMNS": "110", "OMP_NUM_THREADS": "1"}
+    import torch
+
+    torch.set_num_threads(1)
+    write(run(page), Path("outputs.json"))
 
 
 def recorded(page: Path) -> Path:

@@ -1,9 +1,14 @@
+import gzip
 import json
 import os
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean
 
 import numpy as np
 import pytest
 
+from oneof.app.commands import protocol_list
 from oneof.app.commands.lab import Bench, Report
 from oneof.lab.runners.base import Runner
 from oneof.tables.errors import DataError
@@ -16,7 +21,7 @@ def test_bench_then_report(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     command = Bench(
         "table2",
-        to=tmp_path / "lab",
+        out=tmp_path / "lab",
         data=(data,),
         methods=("rplg", "proden"),
         nets=("linear",),
@@ -38,7 +43,29 @@ def test_bench_then_report(tmp_path, monkeypatch, capsys):
 
 def test_the_list_of_protocols(capsys):
     assert Bench("list").run() == 0
-    assert "equal-information" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "equal-information" in out
+    assert "takes about" in out
+    assert Bench("list", json=True).run() == 0
+    known = {facts["name"]: facts for facts in json.loads(capsys.readouterr().out)}
+    quick = known["quick"]
+    assert (quick["trainings"], quick["data"]) == (60, {"digits": True})  # 12 methods, 5 splits, no search
+    assert quick["core_seconds"] > 0 == quick["gpu_seconds"]
+    assert known["table1"]["gpu_seconds"] > 0
+    # eleven methods, each 8 configurations on 2 splits and 10 reported ones; 5 sets, 2 nets
+    assert known["table2"]["trainings"] == 11 * (16 + 10) * 5 * 2
+
+
+@pytest.mark.parametrize(("known", "epochs"), [("SECONDS", None), ("GPU_SECONDS", 70)])
+def test_times_in_the_list_are_those_of_our_records(known, epochs):
+    """Within a factor of two: they are rounded, and records differ in methods and machines."""
+    seconds = defaultdict(list)
+    for file in (Path(__file__).parents[2] / "results").glob("*/records.jsonl.gz"):
+        for record in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
+            if epochs is None or record["config"]["recipe"]["epochs"] == epochs:
+                seconds[record["config"]["data"]["name"]].append(record["seconds"])
+    for name, said in getattr(protocol_list, known).items():
+        assert said / 2 < mean(seconds[name]) < said * 2, name
 
 
 def write_table(folder, name="birds.csv"):
@@ -70,7 +97,7 @@ def test_a_table_of_ones_own(tmp_path, capsys, monkeypatch):
         "epochs": 3,
     }
     monkeypatch.setattr(Bench, "_runner", lambda self: Runner())
-    command = Bench(data=(path,), to=tmp_path / "lab", **options)
+    command = Bench(data=(path,), out=tmp_path / "lab", **options)
     assert command.run() == 0
     out = capsys.readouterr().out
     assert "quick: The methods of quick on birds" in out
@@ -90,9 +117,9 @@ def test_a_table_of_ones_own(tmp_path, capsys, monkeypatch):
 def test_a_table_without_the_columns_is_told(tmp_path):
     path = write_table(tmp_path)
     with pytest.raises(DataError, match=r'no column "truth".*it has .*heard'):
-        Bench(data=(path,), candidates="heard", to=tmp_path / "lab").run()
+        Bench(data=(path,), candidates="heard", out=tmp_path / "lab").run()
     empty = tmp_path / "empty.csv"
     empty.write_text("a,heard,bird\n1,crow|jay,\n2,,jay\n")
     with pytest.raises(DataError, match=r'no row has both candidates .*"heard".* and a true label .*"bird"'):
-        Bench(data=(str(empty),), candidates="heard", truth="bird", to=tmp_path / "lab").run()
+        Bench(data=(str(empty),), candidates="heard", truth="bird", out=tmp_path / "lab").run()
     assert not (tmp_path / "lab").exists()

@@ -82,7 +82,7 @@ def test_matplotlib_is_named_when_it_is_missing(tmp_path, monkeypatch):
 def test_describe_command(tmp_path, capsys):
     x, mask, truth = partial_label_table(50, 3, 6)
     path = write_mat(tmp_path / "mine.mat", x, mask, truth)
-    assert CandidatesDescribe(str(path), to=tmp_path / "pictures").run() == 0
+    assert CandidatesDescribe(str(path), out=tmp_path / "pictures").run() == 0
     assert "50 rows, 6 classes" in capsys.readouterr().out
     assert sorted(p.name for p in (tmp_path / "pictures").iterdir()) == [
         "mine-sizes.png",

@@ -1,17 +1,25 @@
 """Pages that nobody writes, and what is done to those that somebody wrote."""
 
+import builtins
 import dataclasses
+import inspect
+import pkgutil
 import re
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import generated_pages
 import method_pages
 import pytest
+from gallery import FIGURES
+from paper_tables import paper_tables
 from plain_docstrings import Docstrings, as_rst
+from records import lookup
 from result_links import inside
 from tutorial_outputs import LONGEST, with_outputs
 
+import oneof
 from oneof.methods import list_methods
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +45,7 @@ def test_pages_are_written_once_and_old_ones_removed(tmp_path):
     page = made / "results" / "a" / "README.md"
     assert page.read_text(encoding="utf-8").endswith("# A\n")
     assert len(list((made / "methods").glob("*.md"))) == len(list_methods()) + 1
+    assert (made / "gallery.md").is_file()
     old = made / "methods" / "forgotten.md"
     old.write_text("# Forgotten\n", encoding="utf-8")
     before = page.stat().st_mtime_ns
@@ -113,3 +122,43 @@ def test_the_architecture_names_every_part():
     ]
     missing = [p.name for p in parts if (f"{p.name}/" if p.is_dir() else p.name) not in text]
     assert not missing, "docs/architecture.md shows the present picture"
+
+
+def test_the_papers_numbers_stand_beside_ours():
+    text = paper_tables().replace("\u00a0", " ")
+    assert text.count("\n## Table ") == 3
+    (lost,) = (line for line in text.splitlines() if line.startswith("| PRODEN | 76.47 ± 0.25 |"))
+    ours = lookup("results/table2/summary.json:table2/mlp/lost/proden/mean")
+    assert f"| {ours:.2f} ± " in lost
+    assert "CIFAR-10, paper | CIFAR-10, ours |" in text
+    assert "87.53 ± 0.21" in text
+
+
+def test_every_figure_of_the_gallery_is_drawn_from_a_record():
+    records = {path.parent.name for path in (ROOT / "results").glob("*/summary.json")}
+    assert {place.split("/")[0] for place in FIGURES} <= records
+
+
+def test_what_is_public_can_be_imported():
+    text = (ROOT / "docs" / "public.md").read_text(encoding="utf-8")
+    lines = re.findall(r"`(from oneof\S* import [^`]+)`", text)
+    assert len(lines) > 8
+    for line in lines:
+        exec(line, {})
+    (first,) = (line for line in lines if line.startswith("from oneof import"))
+    assert set(oneof.__all__) - {"__version__"} == set(first.split("import ")[1].split(", "))
+
+
+def test_errors_are_of_the_kinds_that_the_page_names():
+    for module in pkgutil.walk_packages(oneof.__path__, "oneof."):
+        if "__main__" not in module.name and "ray" not in module.name:
+            import_module(module.name)
+    own = [
+        cls
+        for _, cls in inspect.getmembers(builtins, inspect.isclass)
+        if issubclass(cls, Exception)
+        for cls in cls.__subclasses__()
+        if cls.__module__.startswith("oneof.") and cls.__name__.endswith("Error")
+    ]
+    assert own
+    assert [cls for cls in own if not issubclass(cls, ValueError | RuntimeError | OSError)] == []

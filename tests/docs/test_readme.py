@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 import tyro
+from records import lookup
 from tutorial import blocks
 
 from oneof.app.cli import command_class
+from oneof.lab.paper import published
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -72,6 +74,21 @@ def test_every_command_is_understood(command):
         config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
     )
     assert callable(made.run)
+
+
+def test_the_table_of_results_is_that_of_the_records():
+    def mean(protocol, method):
+        return f"{lookup(f'results/table1/summary.json:{protocol}/by data/cifar10/{method}/mean'):.2f}"
+
+    none, paper, equal = "images-no-clean", "images", "images-equal-information"
+    rows = [
+        re.findall(r"\d\d\.\d\d", line) for line in TEXT.splitlines() if line.startswith("|") and "." in line
+    ]
+    assert rows == [
+        [mean(none, "proden"), mean(equal, "proden")],
+        [mean(paper, "rplg"), f"{published('table1', 'rplg', 'cifar10')[0]:.2f}"],
+        [mean(none, "rplg+"), mean(paper, "rplg+"), mean(equal, "rplg+")],
+    ]
 
 
 def test_snippets_import_only_what_the_install_line_installs():

@@ -16,20 +16,25 @@ from tyro.conf import subcommand
 from oneof import __version__
 from oneof.app.commands.show import readable_output, visible
 
-COMMANDS = {
-    "demo": "demo.Demo",
-    "fit": "fit.Fit",
-    "predict": "predict.Predict",
-    "export": "predict.Export",
-    "review": "review.Review",
-    "methods": "methods.Methods",
-    "data": "data.Data",
-    "candidates": "candidates.CandidateSets",
-    "bench": "lab.Bench",
-    "report": "lab.Report",
-    "theory": "lab.Theory",
+GROUPS = {
+    "See what it does": {"demo": "demo.Demo"},
+    "Learn from your own rows": {
+        "candidates": "candidates.CandidateSets",
+        "fit": "fit.Fit",
+        "review": "review.Review",
+    },
+    "Use a model": {"predict": "predict.Predict", "export": "predict.Export"},
+    "Compare methods": {
+        "methods": "methods.Methods",
+        "data": "data.Data",
+        "bench": "lab.Bench",
+        "report": "lab.Report",
+        "theory": "lab.Theory",
+    },
 }
-"""Where in `oneof.app.commands` each command is; only the one that is asked for is imported."""
+"""What a person wants, the commands for it, and where in `oneof.app.commands` each of them is."""
+COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
+"""Only the command that is asked for is imported."""
 
 
 def command_class(name: str) -> Any:
@@ -38,10 +43,24 @@ def command_class(name: str) -> Any:
     return getattr(import_module(f"oneof.app.commands.{module}"), cls)
 
 
-ABOUT = """Learn a classifier when every training example carries one of several possible labels.
+ABOUT = """Learn a classifier when every training example carries one of several possible labels."""
+MORE = """`oneof COMMAND --help` shows the options of a command. With any command:
+  --plugin mine.py    makes the methods in this file known
+  --version           which oneof this is
+  ONEOF_DEBUG=1       in the environment: errors show their origin
+Completion for your shell (bash, zsh, tcsh):  oneof --tyro-write-completion bash FILE"""
 
-With any command: --plugin mine.py makes the methods in this file known.
-ONEOF_DEBUG=1 in the environment: errors show their origin."""
+STOPPED = """stopped; no file is left half written.
+  Give the same command again to go on, from the last checkpoint where the command keeps any."""
+
+
+def overview() -> str:
+    """What `oneof --help` prints: the commands by what a person wants, a line each."""
+    lines = ["usage: oneof COMMAND ...", "", ABOUT]
+    for wish, names in GROUPS.items():
+        about = {name: (command_class(name).__doc__ or "").splitlines()[0] for name in names}
+        lines += ["", f"{wish}:", *(f"  {name:<12}{text}" for name, text in about.items())]
+    return "\n".join([*lines, "", MORE])
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -56,6 +75,9 @@ def main(arguments: list[str] | None = None) -> None:
     choices: Any
     program = "oneof"
     try:
+        if arguments in ([], ["-h"], ["--help"]):
+            print(overview(), file=sys.stdout if arguments else sys.stderr, flush=True)
+            sys.exit(0 if arguments else 2)
         arguments = _with_plugins(arguments)
         if arguments and arguments[0] in COMMANDS:
             program, choices = f"oneof {arguments[0]}", command_class(arguments[0])
@@ -78,7 +100,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt as stop:
-        print(visible(f"\noneof: {str(stop) or 'stopped'}"), file=sys.stderr)
+        print(visible(f"\noneof: {str(stop) or STOPPED}"), file=sys.stderr)
         sys.exit(130)
     except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
         if os.environ.get("ONEOF_DEBUG"):

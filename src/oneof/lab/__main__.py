@@ -20,14 +20,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("protocol", nargs="?", default=BenchOptions.protocol)
     hints = get_type_hints(BenchOptions)
     for option in fields(BenchOptions)[1:]:
-        name, hint = f"--{option.name.replace('_', '-')}", hints[option.name]
+        names, hint = [f"--{option.name.replace('_', '-')}"], hints[option.name]
+        if option.name == "out":
+            names.append("--to")  # its earlier name
         if hint is bool:
-            parser.add_argument(name, action="store_true")
+            parser.add_argument(*names, action="store_true")
             continue
         kind = next((t for t in (int, float, Path) if t is hint or t in get_args(hint)), str)
         several = "+" if get_origin(hint) is tuple else None
         parser.add_argument(
-            name, type=kind, nargs=several, choices=literal_words(hint), default=option.default
+            *names, type=kind, nargs=several, choices=literal_words(hint), default=option.default
         )
     given = sys.argv[1:] if arguments is None else arguments
     return BenchOptions(**vars(parser.parse_args(given))).run(given)

@@ -22,8 +22,8 @@ class BenchOptions:
 
     protocol: str = "quick"
     """table1, table2, table3, equal-information, quick, images, sensitivity and others; `list` shows what
-    each of them is."""
-    to: Path | None = None
+    each of them is, and the time and data it needs."""
+    out: Path | None = None
     """Folder of the records; default runs/bench/PROTOCOL. Several protocols may share a folder."""
     methods: tuple[str, ...] = ()
     """Only these rows of the table, or other methods; `--plugin mine.py` adds your own."""
@@ -83,7 +83,7 @@ class BenchOptions:
             return 0
         changes = {name: getattr(self, name) for name in CHANGES}
         chosen = override(protocol(self.protocol), settings=self.set, **changes)
-        folder = self.to or Path("runs") / "bench" / chosen.name
+        folder = self.out or Path("runs") / "bench" / chosen.name
         told = sys.argv[1:] if given is None else ["bench", *given]
         try:
             outcome = run_lab(

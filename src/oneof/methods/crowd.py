@@ -8,7 +8,7 @@ promises that the truth is among them, or where nobody answered). The target of 
 
 with p(y | x) from the last visit. After each epoch the confusions of the annotators are estimated again, from
 the targets as they are then. The first targets are those of Dawid and Skene, without p(y | x). People err
-together on hard rows, hence the exponent (fixed on generated crowds, `benchmarks/generated_crowds.py`).
+together on hard rows, hence the exponent (fixed on generated crowds).
 Without answers this is PRODEN.
 """
 

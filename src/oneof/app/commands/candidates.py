@@ -135,9 +135,9 @@ class CandidatesGenerate:
 class CandidatesDescribe:
     """Show sizes, confused classes and rows without information; draw them as PNG."""
 
-    source: Positional[str]
+    source: Annotated[Positional[str], arg(metavar="NAME|FILE")]
     """Name of a data set that has candidate sets, a .mat file, or an .npz file of `candidates generate`."""
-    to: Path = Path()
+    out: Annotated[Path, arg(aliases=("--to",), metavar="FOLDER")] = Path()
     """Folder for the two pictures, NAME-sizes.png and NAME-together.png."""
     plots: bool = True
     """Whether to draw the pictures (needs matplotlib, the extra `report`)."""
@@ -156,8 +156,8 @@ class CandidatesDescribe:
             from oneof.lab.candidate_pictures import save_heat_map, save_size_chart
 
             name = Path(self.source).stem
-            sizes = save_size_chart(candidates, self.to / f"{name}-sizes.png")
-            heat = save_heat_map(candidates, self.to / f"{name}-together.png")
+            sizes = save_size_chart(candidates, self.out / f"{name}-sizes.png")
+            heat = save_heat_map(candidates, self.out / f"{name}-together.png")
             if not self.json:
                 print(f"pictures: {sizes}, {heat}")
         return 0
@@ -167,8 +167,8 @@ class CandidatesDescribe:
 class CandidatesImport:
     """Turn answers of annotators, scores of a model or coarse labels into candidate sets.
 
-    Writes one file with the sets, the names of the rows and who said what; `oneof fit` takes it. Which
-    options belong to which format: docs/importers.md. Others are refused.
+    Writes one file with the sets, the names of the rows and who said what; `oneof fit` takes it. An option
+    that does not belong to the format is refused.
     """
 
     file: Annotated[Positional[Path], arg(metavar="FILE")]

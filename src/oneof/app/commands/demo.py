@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+if TYPE_CHECKING:
+    from oneof.training import Trained
+
+NO_PICTURE = "none, it needs matplotlib: pip install 'oneof[report]'"
 LINES: dict[str, dict[str, Any]] = {
     "rplg+": {"color": "#0072B2", "linestyle": "-"},
     "rplg": {"color": "#56B4E9", "linestyle": "--"},
@@ -13,6 +17,8 @@ LINES: dict[str, dict[str, Any]] = {
     "average": {"color": "#999999", "linestyle": ":"},
     "oracle": {"color": "#000000", "linestyle": (0, (1, 1))},
 }
+
+NETS = {"mlp": "an MLP", "linear": "a linear model"}
 
 
 @dataclass
@@ -27,19 +33,22 @@ class Demo:
 
     seeds: int = 3
     """Repetitions, each with its own split, candidate sets and initial weights."""
-    epochs: int = 40
+    epochs: int = 30
     """Passes over the rows."""
     net: Literal["linear", "mlp"] = "mlp"
     """The classifier: an MLP with two hidden layers, as everywhere by default, or a linear model."""
     rate: float = 0.4
     """How ambiguous the sets are."""
     out: Path = Path("demo")
-    """Folder for the table and the picture."""
+    """Folder for the page, the table and the picture."""
+    browser: bool = True
+    """Open the page in the browser, where there is a screen."""
 
     def run(self) -> int:
         import numpy as np
 
-        from oneof.app.commands.show import show_table
+        from oneof.app.commands.demo_page import write_page
+        from oneof.app.commands.show import open_page, show_table
         from oneof.tables.files import write_text
 
         if self.seeds < 1:
@@ -48,13 +57,17 @@ class Demo:
         for seed in range(self.seeds):
             problem = digits_problem(seed, self.rate)
             if seed == 0:
+                first = problem
                 facts = f"{problem['candidates'].describe()}; {len(problem['clean'])} clean rows"
                 print(f"digits: {facts}", flush=True)
             for name in LINES:
-                history[name].append(self._train(name, problem, seed))
+                trained = self._train(name, problem, seed)
+                history[name].append(trained.history)
+                if (seed, name) == (0, "rplg+"):
+                    doubting = trained
 
         several = self.seeds > 1
-        spread = f"mean ± std of {self.seeds} seeds in %" if several else "one seed, in %"
+        spread = f"mean ± standard deviation of {self.seeds} seeds, in %" if several else "one seed, in %"
         table = []
         lines = ["method,test_mean,test_std,pseudo_label_mean,pseudo_label_std"]
         for name in LINES:
@@ -66,15 +79,30 @@ class Demo:
                 values += [f"{mean:.3f}", f"{std:.3f}" if several else ""]
             table.append((name, *cells))
             lines.append(",".join([name, *values]))
-        accuracies = ("test accuracy", "training pseudo-labels")
-        show_table(f"digits, {self.net} model, {spread}", ("method", *accuracies), table, right=accuracies)
+        accuracies = ("new digits", "training digits")
+        show_table(
+            f"right labels, {self.net} model, {spread}", ("method", *accuracies), table, right=accuracies
+        )
         self.out.mkdir(parents=True, exist_ok=True)
         write_text(self.out / "table.csv", "\n".join(lines) + "\n")
+        picture = self._plot(history)
+        page = self.out / "index.html"
+        words = {
+            "setting": f"There are {len(first['x']):,} of them with {first['candidates'].sizes.mean():.1f} "
+            f"labels on average, those a small network confuses. All methods train {NETS[self.net]} on them; "
+            f"RPLG and RPLG+ also learn from {len(first['clean'])} further digits with a trusted label.",
+            "spread": f"{spread}.",
+        }
+        whole = [("method", *accuracies), *table]
+        write_page(page, first["x"], doubting, first["candidates"], whole, words, picture)
         print(f"table:   {self.out / 'table.csv'}")
-        print(f"picture: {self._plot(history)}")
+        print(f"picture: {picture or NO_PICTURE}")
+        print(f"page:    {page}")
+        if self.browser:
+            open_page(page.resolve().as_uri())
         return 0
 
-    def _train(self, name: str, problem: dict[str, Any], seed: int) -> list[dict[str, Any]]:
+    def _train(self, name: str, problem: dict[str, Any], seed: int) -> Trained:
         from oneof.methods import make_method
         from oneof.nets import build_net
         from oneof.training import Recipe, default_progress, train
@@ -95,19 +123,20 @@ class Demo:
         # a method without stored pseudo-labels is asked for its opinion at the end
         right = trained.pseudo_labels.argmax(axis=1) == sets.truth
         trained.history[-1]["pseudo_labels"] = float(right.mean())
-        return trained.history
+        return trained
 
-    def _plot(self, history: dict[str, list[list[dict[str, Any]]]]) -> str:
+    def _plot(self, history: dict[str, list[list[dict[str, Any]]]]) -> Path | None:
         try:
             from matplotlib.figure import Figure
         except ImportError:
-            return "needs matplotlib: pip install 'oneof[report]'"
+            return None
         import numpy as np
 
         from oneof.tables.files import replacing
 
         figure = Figure(figsize=(10, 4), layout="constrained")
-        figure.suptitle(f"digits, instance-dependent candidate sets (rate {self.rate:g}), {self.net} model")
+        thin = "; thick lines: mean, thin lines: single seeds" if self.seeds > 1 else ""
+        figure.suptitle(f"digits, instance-dependent candidate sets, {self.net} model{thin}")
         axes = figure.subplots(1, 2, sharex=True, sharey=True)
         panels = {
             "test": "test accuracy in %",
@@ -127,8 +156,7 @@ class Demo:
         path = self.out / "learning_curves.png"
         with replacing(path) as beside:
             figure.savefig(beside, dpi=150)
-        seeds = f" (thick lines: mean, thin lines: the {self.seeds} seeds)" if self.seeds > 1 else ""
-        return f"{path}{seeds}"
+        return path
 
 
 def digits_problem(seed: int, rate: float) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from oneof.lab.bench import BenchOptions
 
@@ -15,7 +16,17 @@ from oneof.lab.bench import BenchOptions
 class Bench(BenchOptions):
     __doc__ = BenchOptions.__doc__
 
-    protocol: Positional[str] = BenchOptions.protocol
+    protocol: Annotated[Positional[str], arg(metavar="PROTOCOL")] = BenchOptions.protocol
+    out: Annotated[Path | None, arg(aliases=("--to",), metavar="FOLDER")] = None
+    json: bool = False
+    """With `list`: print it as JSON."""
+
+    def run(self, given: list[str] | None = None) -> int:
+        if self.protocol == "list":
+            from oneof.app.commands.protocol_list import list_protocols
+
+            return list_protocols(self.json)
+        return super().run(given)
 
 
 @dataclass

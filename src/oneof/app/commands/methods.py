@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
+
+if TYPE_CHECKING:
+    from oneof.methods import Method, MethodInfo
 
 
 @dataclass
 class Methods:
-    """List the methods, or show the hyper-parameters of one."""
+    """List the methods; of one its paper, how to cite it (BibTeX) and its hyper-parameters."""
 
     name: Annotated[Positional[str | None], arg(metavar="NAME")] = None
-    """Show this method: its paper, its hyper-parameters with default, search range and meaning."""
+    """Show this method: its paper, BibTeX, its hyper-parameters with default, search range and meaning."""
+    json: bool = False
+    """Print it as JSON."""
 
     def run(self) -> int:
-        return self._all() if self.name is None else self._one(self.name)
+        import json
 
-    def _all(self) -> int:
+        from oneof.methods import list_methods, make_method
+
+        chosen = list_methods() if self.name is None else [make_method(self.name).info]
+        if self.json:
+            facts = [_facts(info) for info in chosen]
+            print(json.dumps(facts if self.name is None else facts[0], indent=1))
+            return 0
+        return self._all(chosen) if self.name is None else self._one(chosen[0])
+
+    def _all(self, methods: list[MethodInfo]) -> int:
         from oneof.app.commands.show import show_table
-        from oneof.methods import list_methods
 
         rows = [
             (
@@ -34,43 +47,76 @@ class Methods:
                 _needs(info),
                 info.summary + (f" ({info.note})" if info.note else ""),
             )
-            for info in list_methods()
+            for info in methods
         ]
         headings = ("name", "year", "venue", "views", "per row", "cost", "needs", "idea")
         show_table("methods", headings, rows, whole=("name", "venue"))
         print(
             "per row: numbers kept for a training row, c classes; cost: forward and backward passes per step,"
         )
-        print("both on tables. `oneof methods NAME` shows one method.")
+        print("both on tables. `oneof methods NAME` shows one method and how to cite it.")
         return 0
 
-    def _one(self, name: str) -> int:
+    def _one(self, info: MethodInfo) -> int:
         import inspect
 
+        from oneof.app.commands.citations import bibtex
         from oneof.app.commands.show import show_table
-        from oneof.methods import make_method
 
-        method = make_method(name)
-        print(f"{name} ({method.info.venue} {method.info.year or ''})".replace(" )", ")"))
-        print(method.info.summary)
+        print(f"{info.name} ({info.venue} {info.year or ''})".replace(" )", ")"))
+        print(info.summary)
         print()
-        print((inspect.getmodule(type(method)).__doc__ or "").strip())
-        rows = []
-        for field in dataclasses.fields(method):  # type: ignore[arg-type]
-            facts = field.metadata
-            if facts.get("choices"):
-                values = ", ".join(map(str, facts["choices"]))
-            elif facts.get("low") is not None:
-                values = f"{facts['low']:g} to {facts['high']:g}{' (log)' if facts['log'] else ''}"
-            else:
-                values = ""
-            rows.append((field.name, getattr(method, field.name), values, facts.get("text", "")))
+        print((inspect.getmodule(info.cls).__doc__ or "").strip())
         print()
+        rows = [(h["name"], h["default"], searched(h), h["meaning"]) for h in hyper_parameters(info.cls())]
         show_table("hyper-parameters", ("name", "default", "search range", "meaning"), rows)
+        print(f"\nTo cite it:\n\n{bibtex(info)}")
         return 0
 
 
-def _needs(info: Any) -> str:
+def _facts(info: MethodInfo) -> dict[str, Any]:
+    """What is known of a method, for a program."""
+    from oneof.app.commands.citations import bibtex
+
+    method = info.cls()
+    return {
+        "name": info.name,
+        "year": info.year or None,
+        "venue": info.venue,
+        "idea": info.summary,
+        "note": info.note,
+        "needs": _needs(info),
+        "views": list(method.views),
+        "forwards": info.forwards,
+        "backwards": info.backwards,
+        "hyper_parameters": hyper_parameters(method),
+        "bibtex": bibtex(info),
+    }
+
+
+def hyper_parameters(method: Method) -> list[dict[str, Any]]:
+    """Name, default, range and meaning of what can be set."""
+    return [
+        {
+            "name": field.name,
+            "default": getattr(method, field.name),
+            **{key: field.metadata.get(key) for key in ("choices", "low", "high", "log")},
+            "meaning": field.metadata.get("text", ""),
+        }
+        for field in dataclasses.fields(method)  # type: ignore[arg-type]
+    ]
+
+
+def searched(hyper: dict[str, Any]) -> str:
+    """The search range of a hyper-parameter, in words."""
+    if hyper["choices"]:
+        return ", ".join(map(str, hyper["choices"]))
+    if hyper["low"] is None:
+        return ""
+    return f"{hyper['low']:g} to {hyper['high']:g}{' (log)' if hyper['log'] else ''}"
+
+
+def _needs(info: MethodInfo) -> str:
     if info.cls().clean_rows(1):
         return "clean rows"
     if info.name == "oracle":

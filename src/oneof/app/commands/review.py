@@ -10,6 +10,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from oneof.app.commands.show import has_screen, open_page
+
 
 @dataclass
 class Review:
@@ -74,18 +76,15 @@ def _opened(address: str, folder: Path) -> Iterator[None]:
     import html
     import os
     import secrets
-    import sys
-    import webbrowser
 
-    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if sys.platform.startswith("linux") and not screen:
-        yield  # a browser inside this terminal would take it away
+    if not has_screen():
+        yield
         return
     page = folder.resolve() / f"open-review-{secrets.token_hex(4)}.html"
     try:
         with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">')
-        webbrowser.open(page.as_uri())
+        open_page(page.as_uri())
         yield
     finally:
         page.unlink(missing_ok=True)

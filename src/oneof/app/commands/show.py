@@ -1,4 +1,4 @@
-"""What commands print: tables, as wide as the terminal or whole in a file or a pipe, and progress bars."""
+"""What commands print: tables, as wide as the terminal or whole in a file or a pipe, progress bars, pages."""
 
 from __future__ import annotations
 
@@ -93,3 +93,19 @@ def bars(*columns: object) -> Iterator[Callable[[str, int, int | None], None]]:
 
     with shown:
         yield update
+
+
+def has_screen() -> bool:
+    """Whether a browser has a screen to show a page on; one inside this terminal would take it away."""
+    import os
+
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(screen) or not sys.platform.startswith("linux")
+
+
+def open_page(address: str) -> None:
+    """Show the page in the user's browser, where there is a screen to show it on."""
+    import webbrowser
+
+    if has_screen():
+        webbrowser.open(address)

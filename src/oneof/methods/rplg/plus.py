@@ -13,8 +13,8 @@ row that has y in it, the branch of the true label should get no weight:
 A few clean rows must not overrule everything else: (P2) is joined by c / n times the mean square of g, for n
 clean rows and c labels, and labels that no clean row has are left out of S. No virtual step is taken. Without
 clean rows g is 0 and branches learn from themselves alone: that is RPLG-NM with the prior (`ablations.py`).
-Numbers in comments are the equations of RPLG's paper, docs/why-the-prior.md gives the argument and the
-measurements.
+Numbers in comments are the equations of RPLG's paper; "Why the prior?" in the documentation has the argument
+and the measurements.
 """
 
 from __future__ import annotations

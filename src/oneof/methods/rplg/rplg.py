@@ -2,7 +2,7 @@
 
 Qiao, Xu, Hu, Geng, "Reduction-based Pseudo-label Generation for Instance-dependent Partial Label
 Learning", NeurIPS 2025 (arXiv 2410.20797). Numbers in comments are the equations of that paper;
-docs/rplg.md lists them in their order.
+the page RPLG of the documentation lists them in their order.
 
 Decisions where the paper leaves a choice: w is a softmax over the candidates; mu comes from PRODEN's
 table, U from the branches as they stand at the beginning of the step; z are the detached features before

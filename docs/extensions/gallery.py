@@ -1,0 +1,31 @@
+"""The gallery: figures that the build draws from records, each with a line and its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FIGURES = {
+    "table1/figures/images-by-data-curves.png": "CIFAR-10: test accuracy per epoch",
+    "table1/figures/images-by-data-consistency.png": "CIFAR-10: training rows whose label was found",
+    "table2/figures/table2-mlp-ranks.png": "three real sets: mean ranks, and what is more than chance",
+    "table2/figures/table2-mlp-accuracies.png": "the same three sets: accuracy",
+    "rplg_plus/figures/plus-equal-mlp-accuracies.png": "RPLG+ with the same clean rows in every loss",
+    "ablations/figures/sensitivity-mlp-sensitivity.png": "RPLG by alpha, the share of its own opinion",
+    "ablations/figures/convergence-mlp-convergence.png": "how fast pseudo-labels stop changing",
+    "table2/figures/sizes.png": "how large the candidate sets are",
+    "theory/theory.png": "Theorem 1 where the posterior is known",
+}
+
+
+def gallery(folder: Path) -> str:
+    """Markdown for the figures that are in the folder of generated results."""
+    parts = ["---\norphan: true\n---"]
+    for place, words in FIGURES.items():
+        if (folder / place).is_file():
+            name = place.split("/")[0]
+            report = f"{name}/report.md" if (folder / name / "report.md").is_file() else f"{name}/theory.md"
+            parts.append(
+                f"```{{figure}} /generated/results/{place}\n:alt: {words}\n:class: gallery\n\n"
+                f"{words[0].upper()}{words[1:]}. From [{name}](/generated/results/{report}).\n```"
+            )
+    return "\n\n".join(parts) + "\n"
