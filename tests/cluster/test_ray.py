@@ -4,12 +4,18 @@ import io
 import threading
 import time
 
+import numpy as np
 import pytest
 
-from oneof.lab.errors import LabError
+from oneof import PartialLabelClassifier
+from oneof.app.many_tables import predict_tables
+from oneof.app.streaming import predict_file
+from oneof.app.wishes import Wishes
 from oneof.lab.records import Records, read
 from oneof.lab.run import run_lab
 from oneof.lab.runners.ray import RayRunner
+from oneof.tables.errors import DataError
+from oneof.training.cluster import ClusterError
 from tests.bench.test_lab import run, without_times
 from tests.bench.toy import toy_protocol, write_mat
 
@@ -57,5 +63,32 @@ def test_all_records_arrive_although_a_node_is_lost(cluster, tmp_path):
 
 
 def test_no_cluster_says_what_to_do(tmp_path):
-    with pytest.raises(LabError, match="ray start --head"):
+    with pytest.raises(ClusterError, match="ray start --head"):
         RayRunner("auto").__enter__()
+
+
+def test_tables_are_predicted_although_a_node_is_lost(cluster, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    mask = np.column_stack([x[:, 0] > 0, x[:, 1] > 0, np.ones(60, dtype=bool)])
+    model = PartialLabelClassifier("proden", net="linear", epochs=2, device="cpu").fit(x, mask)
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for i in range(12):
+        np.save(tables / f"part{i:02}.npy", rng.normal(size=(4000, 3)))
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+
+    def lose_the_second_node(done, total):
+        if done == 3:
+            cluster.remove_node(second, allow_graceful=False)
+
+    out = tmp_path / "out"
+    rows = predict_tables(model, tables, out, cluster.address, progress=lose_the_second_node)
+    assert rows == 48_000
+    for table in sorted(tables.iterdir()):
+        predict_file(model, table, tmp_path / "alone.csv")
+        assert (out / f"{table.stem}.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
+    assert predict_tables(model, tables, out, cluster.address) == 0  # all is there
+    with pytest.raises(DataError, match="other wishes"):
+        predict_tables(model, tables, out, cluster.address, Wishes(probabilities=True))

@@ -422,6 +422,16 @@ def test_weights_that_are_no_numbers_are_refused(folder, name, value):
         oneof.load(folder)
 
 
+def test_a_negative_variance_is_refused(folder):
+    """Batch normalisation would take its root, and every prediction be NaN."""
+    weights = load_file(folder / "model.safetensors")
+    weights["0.features.1.running_var"][1] = -0.25
+    save_file(weights, folder / "model.safetensors")
+    sign(folder)
+    with pytest.raises(ModelError, match=r"the weight 'features.1.running_var' holds -0.25"):
+        oneof.load(folder)
+
+
 def test_what_loading_would_refuse_is_not_saved(folder):
     before = (folder / "manifest.json").read_bytes()
     model = oneof.load(folder)

@@ -24,9 +24,9 @@ from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.tables.errors import DataError, reading
 from oneof.tables.files import replacing, write_with
-from oneof.tables.reader import needs_polars
+from oneof.tables.parquet import needs_polars, scan
 from oneof.tables.sealed import digest_of, read_sealed, seal
-from oneof.tables.unpacking import refuse_bomb, stored_arrays
+from oneof.tables.unpacking import stored_arrays
 
 _KIND = "oneof candidates"
 _KEY = "oneof"
@@ -198,8 +198,8 @@ def _write_parquet(annotations: Annotations, facts: str, path: Path) -> None:
 def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
     polars = needs_polars()
     with reading(path, "Parquet file"):
-        refuse_bomb(path, 8 * polars.scan_parquet(path).select(polars.len()).collect().item())
-        metadata, frame = polars.read_parquet_metadata(path), polars.read_parquet(path)
+        frame = scan(path, whole=True).collect()
+        metadata = polars.read_parquet_metadata(path)
     return _from_frame(frame, metadata, path)
 
 

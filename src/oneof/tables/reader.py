@@ -19,6 +19,7 @@ import numpy as np
 
 from oneof.candidates.questions import scores_of
 from oneof.tables.errors import DataError, reading
+from oneof.tables.parquet import needs_polars, scan
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm, long_cells, opened
 from oneof.tables.unpacking import refuse_bomb, stored_arrays
@@ -71,7 +72,7 @@ def read_table(path: str | Path, form: TextForm | None = None) -> Table:
     rows = sys.maxsize if path.suffix.lower() in (".npz", ".npy") else MOST_ROWS  # arrays are whole
     parts = []
     if path.suffix.lower() == ".parquet" and path.is_file():
-        _refuse_parquet_bomb(path)
+        scan(path, whole=True)
     for first, table in table_batches(path, rows, form=form):
         parts.append(table)
         refuse_bomb(path, 8 * (first + len(table)) * len(table.columns))
@@ -232,19 +233,10 @@ def read_lines(path: Path) -> list[str]:
 # ---- Parquet and arrays -----------------------------------------------------------------------
 
 
-def needs_polars() -> Any:
-    """The library for Parquet files, an extra."""
-    try:
-        import polars
-    except ImportError as error:
-        raise DataError("Parquet files need polars: pip install 'oneof[tables]'.") from error
-    return polars
-
-
 def _parquet(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[Table]:
     polars = needs_polars()
     with reading(path, "Parquet file"):
-        frame = polars.scan_parquet(path)
+        frame = scan(path)
         there = frame.collect_schema().names()
         # `wanted` is empty where the file has none of the columns: all are read then, for the error
         wanted = [name for name in there if columns is None or name in columns] or there
@@ -255,14 +247,6 @@ def _parquet(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[
             part = frame.select(wanted).slice(start, SLICE * rows).collect()
             for first in range(0, len(part), rows):
                 yield Table(path, {name: _column(part[name][first : first + rows]) for name in wanted})
-
-
-def _refuse_parquet_bomb(path: Path) -> None:
-    """Equal rows take no room in such a file: how many there are is asked before they are read."""
-    with reading(path, "Parquet file"):
-        frame = needs_polars().scan_parquet(path)
-        rows = frame.select(needs_polars().len()).collect().item()
-        refuse_bomb(path, 8 * rows * len(frame.collect_schema()))
 
 
 def _column(series: Any) -> Any:

@@ -55,7 +55,7 @@ class Cluster:
             options["num_gpus"] = 1
         if "ONEOF_DATA" in os.environ:
             options["runtime_env"] = {"env_vars": {"ONEOF_DATA": os.environ["ONEOF_DATA"]}}
-        self.task = self.ray.remote(**options)(_alone_on_its_core)
+        self.task = self.ray.remote(**options)(work_alone)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,7 +104,7 @@ class Cluster:
         return ended
 
 
-def _alone_on_its_core(function: Callable[..., Any], *arguments: Any) -> Any:
+def work_alone(function: Callable[..., Any], *arguments: Any) -> Any:
     import torch
 
     torch.set_num_threads(1)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from oneof.app.wishes import Wishes
+
+if TYPE_CHECKING:
+    from oneof.classifier.estimator import PartialLabelClassifier
+    from oneof.tables.text import TextForm
 
 
 @dataclass
@@ -22,9 +26,14 @@ class Predict:
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
     """Folder of the model."""
     table: Annotated[Positional[Path], arg(metavar="TABLE")]
-    """CSV, TSV, Parquet, npz or npy file, or a folder of images where the model was trained on one."""
+    """CSV, TSV, Parquet, npz or npy file, or a folder of images where the model was trained on one; with
+    --cluster a folder of tables."""
     out: Annotated[Path, arg(metavar="FILE")] = Path("predictions.csv")
-    """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file."""
+    """Where to write label, confidence and more: a .csv, .tsv or (large and fast) .parquet file; with
+    --cluster a folder."""
+    cluster: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """Predict every table of a folder on a Ray cluster (extra `cluster`): its address, `auto` for the one
+    this machine belongs to, `local` to start one here. All machines must see both folders."""
     device: str | None = None
     """Where to compute; default: what the model was trained with."""
     sep: str | None = None
@@ -49,15 +58,15 @@ class Predict:
         model = load(self.model)
         if self.device is not None:
             model.device = self.device
+        form = TextForm(sep=self.sep, encoding=self.encoding)
+        if self.cluster is not None:
+            return self._on_cluster(model, form)
         with bars(TextColumn("{task.completed} rows"), TimeElapsedColumn()) as update:
-            done = predict_file(
-                model,
-                self.table,
-                self.out,
-                self.wishes,
-                lambda rows: update(self.table.name, rows, None),
-                TextForm(sep=self.sep, encoding=self.encoding),
-            )
+
+            def progress(rows: int) -> None:
+                update(self.table.name, rows, None)
+
+            done = predict_file(model, self.table, self.out, self.wishes, progress, form)
         facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
         if self.wishes.reject_below is not None:
             facts.append(f"{done.rejected} rows without a label")
@@ -68,6 +77,23 @@ class Predict:
             share = done.waited / done.seconds
             rate = done.rows / done.seconds
             print(f"{rate:.0f} rows per second, {share:.0%} of the time waiting for the table")
+        return 0
+
+    def _on_cluster(self, model: PartialLabelClassifier, form: TextForm) -> int:
+        from rich.progress import TextColumn, TimeElapsedColumn
+
+        from oneof.app.commands.show import bars
+        from oneof.app.many_tables import predict_tables
+
+        assert self.cluster is not None
+        out = self.out.with_suffix("") if self.out == Predict.out else self.out
+        with bars(TextColumn("{task.completed} of {task.total} tables"), TimeElapsedColumn()) as update:
+
+            def progress(done: int, total: int) -> None:
+                update(self.table.name, done, total)
+
+            rows = predict_tables(model, self.table, out, self.cluster, self.wishes, form, progress)
+        print(f"{rows} predictions: {out}")
         return 0
 
 

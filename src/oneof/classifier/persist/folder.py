@@ -66,6 +66,8 @@ def check_weights(net: nn.Module, what: object, own_net: bool) -> None:
         if not value.is_floating_point():
             continue
         fine = ~value.isnan() if own_net and name in buffers else value.isfinite()
+        if name.endswith("running_var"):  # batch normalisation takes its root
+            fine &= value >= 0
         if not fine.all():
             wrong = value[~fine].flatten()[0].item()
             raise ModelError(
