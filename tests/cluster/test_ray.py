@@ -91,4 +91,4 @@ def test_tables_are_predicted_although_a_node_is_lost(cluster, tmp_path):
         assert (out / f"{table.stem}.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
     assert predict_tables(model, tables, out, cluster.address) == 0  # all is there
     with pytest.raises(DataError, match="other wishes"):
-        predict_tables(model, tables, out, cluster.address, Wishes(probabilities=True))
+        predict_tables(model, tables, out, cluster.address, Wishes(reject_below=0.5))
