@@ -112,15 +112,14 @@ class ReviewData:
         if self.wrong is not None and not np.all(np.abs(np.asarray(self.wrong) - 0.5) < 0.5 + 1e-5):
             raise ReviewError("wrong has entries that are no probabilities from 0 to 1.")
         self._check_answers()
-        if self.places is not None and np.ndim(self.places) != 2:
-            raise ReviewError(f"places has {np.ndim(self.places)} axes; it is an array (rows, directions).")
         columns: dict[str, Any] = {
             f"features[{name!r}]": values for name, values in (self.features or {}).items()
         }
         columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted, "wrong": self.wrong}
         columns["places"] = self.places
         for what, values in columns.items():
-            if values is not None and (len(values) != len(self) or getattr(values, "ndim", 1) > 1):
+            axes = 2 if what == "places" else 1
+            if values is not None and (len(values) != len(self) or getattr(values, "ndim", axes) != axes):
                 shape = getattr(values, "shape", (len(values),))
                 raise ReviewError(
                     f"{what} has {' x '.join(map(str, shape))} entries, but there are {len(self)} rows."
