@@ -144,6 +144,8 @@ def test_mat_whose_elements_lie(tmp_path, packed):
     refuses(lambda: read_mat(path, need_truth=False), path, "an element of type 14")
     changed(176, struct.pack("<II", 9, 2**31))
     refuses(lambda: read_mat(path, need_truth=False), path, "claims 2,147,483,648 bytes")
+    changed(145, b"\x08")  # complex, without an imaginary part
+    refuses(lambda: read_mat(path, need_truth=False), path, "a matrix of complex numbers")
     savemat(path, {"data": x.astype(float), "partial_target": sparse}, do_compression=packed)
     refuses(lambda: read_mat(path, need_truth=False), path, "not a readable MATLAB file")
 

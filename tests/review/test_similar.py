@@ -59,7 +59,7 @@ def test_the_page_gets_them_and_the_folder_keeps_places(tmp_path):
 
 
 def test_places_that_cannot_be():
-    with pytest.raises(ReviewError, match="places has 3 entries, but there are 12 rows"):
+    with pytest.raises(ReviewError, match="places has 3 x 2 entries, but there are 12 rows"):
         review_data(12, places=np.zeros((3, 2)))
-    with pytest.raises(ReviewError, match="places has 1 axes"):
+    with pytest.raises(ReviewError, match="places has 12 entries, but"):
         review_data(12, places=np.zeros(12))

@@ -112,6 +112,7 @@ def _variables(path: Path) -> dict[str, Any]:
 
 _MATRIX, _COMPRESSED = 14, 15
 _NUMBERS = (1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18)
+_COMPLEX = 0x800
 _PLAIN_CLASSES = range(4, 16)
 """Text, sparse and full matrices. Others hold matrices in turn; no variable that is read is such a one."""
 
@@ -136,8 +137,11 @@ def _check_elements(path: Path) -> None:
             raise ValueError(f"an element of type {kind} in the place of a variable")
         parts = _elements(inside, order)
         _, flags = next(parts)
-        if struct.unpack_from(f"{order}I", flags)[0] & 255 not in _PLAIN_CLASSES:
+        (flag,) = struct.unpack_from(f"{order}I", flags)
+        if flag & 255 not in _PLAIN_CLASSES:
             continue
+        if flag & _COMPLEX:
+            raise ValueError("a matrix of complex numbers")
         wrong = next((kind for kind, _ in parts if kind not in _NUMBERS), None)
         if wrong is not None:
             raise ValueError(f"an element of type {wrong} in a matrix")
