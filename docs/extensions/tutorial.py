@@ -1,6 +1,7 @@
 """Run tutorials: their ```python and ```bash blocks from top to bottom, in an empty folder.
 
     python docs/extensions/tutorial.py --record            # all of them; the pages show what they printed
+    python docs/extensions/tutorial.py --record crowd      # one of them
     python docs/extensions/tutorial.py PAGE.md OUTPUTS.json   # one, here
 
 Blocks that are only shown are MyST directives (```{code-block} bash) and are left alone.
@@ -104,8 +105,8 @@ def alike(one: str, other: str) -> float:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--record"]:
-        for page in pages():
+    if sys.argv[1:2] == ["--record"]:
+        for page in [page for page in pages() if page.stem in (sys.argv[2:] or [page.stem])]:
             write(execute(page), recorded(page))
             print(f"recorded: {recorded(page).name}")
     else:
