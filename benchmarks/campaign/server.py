@@ -15,11 +15,11 @@ from urllib.parse import quote_from_bytes
 import numpy as np
 from PIL import Image
 
-import oneof.app.review.server as review_server
 from campaign import Attempt, Failed, begin
 from campaign.mutations import TOKENS, mutated
 from campaign.subjects import ROWS, SETS
-from oneof.app.review import ReviewData
+from oneof.app.review import ReviewData, connections
+from oneof.app.review.server import ReviewServer
 
 PATIENCE = 3.0
 """Seconds for a request in this part, so that half-open connections end sooner."""
@@ -38,7 +38,7 @@ class Served:
     """A server in a thread, over a folder with an image and a file beside that must not be seen."""
 
     def __init__(self, folder: Path) -> None:
-        review_server.PATIENCE = PATIENCE
+        connections.PATIENCE = PATIENCE
         pictures = folder / "pictures"
         pictures.mkdir(parents=True)
         (folder / "secret.txt").write_bytes(SECRET)
@@ -51,7 +51,7 @@ class Served:
         data = ReviewData(SETS, beliefs, images=images, image_folder=str(pictures))
         (folder / "run").mkdir()
         self.decisions = folder / "run" / "decisions.jsonl"
-        self.server = review_server.ReviewServer(folder / "run", data)
+        self.server = ReviewServer(folder / "run", data)
         self.host, self.token = f"127.0.0.1:{self.server.port}", self.server.token
         threading.Thread(target=self.server.run, daemon=True).start()
         while not self.server.server.started:

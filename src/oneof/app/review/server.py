@@ -8,21 +8,17 @@ its later requests in a header, which no other page can set without permission t
 Needs the extra `review`; nothing else imports this file.
 """
 
-import asyncio
 import base64
 import hashlib
 import json
-import os
 import re
 import secrets
-import socket
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-import h11
 import numpy as np
 import uvicorn
 from starlette.applications import Starlette
@@ -32,21 +28,18 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from oneof.app.review.connections import HOST, ImpatientProtocol, listen
 from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData, ReviewError
 from oneof.app.review.ranking import VIEWS, ReviewList, rounded
 from oneof.app.review.similar import similar_rows
 from oneof.tables.errors import DataError
 
-HOST = "127.0.0.1"
 MAX_ROWS = 200
 """Rows whose facts are given in one answer."""
 UNDO_STEPS = 200
 MAX_BODY = 4096
-PATIENCE = 10.0
-"""Seconds for the whole of a request to arrive."""
 TOKEN_HEADER = "x-oneof-token"
 WHOLE_PAGE = [["navigate"], ["document"]]
 """What a browser says of a page that it opens in a tab, not in a frame of another."""
@@ -249,10 +242,7 @@ class Guard:
         if len(host) != 1 or host[0] not in self.hosts:
             return "This server answers only to 127.0.0.1."
         # the file that `oneof review` hands to the browser is another site too; it opens the page as a whole
-        whole = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == [
-            ["navigate"],
-            ["document"],
-        ]
+        whole = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == WHOLE_PAGE
         sites = () if whole and scope["path"] == "/" else headers.get("sec-fetch-site", ())
         if not self.origins.issuperset(headers.get("origin", ())) or {*sites} - {"same-origin", "none"}:
             return "Requests from other pages are refused."
@@ -264,54 +254,11 @@ class Guard:
         return None
 
 
-class ImpatientProtocol(H11Protocol):
-    """Ends connections that do not send their whole request, or take the answer, within some seconds.
-
-    uvicorn by itself limits only the time between two requests.
-    """
-
-    limit: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._begin()
-
-    def data_received(self, data: bytes) -> None:
-        self._begin()  # from the first byte on: a byte now and then does not help
-        super().data_received(data)
-
-    def handle_events(self) -> None:
-        super().handle_events()
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._end()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._begin()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._end()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._end()
-
-    def _begin(self) -> None:
-        if self.limit is None:
-            self.limit = self.loop.call_later(PATIENCE, self.transport.abort)
-
-    def _end(self) -> None:
-        if self.limit is not None:
-            self.limit.cancel()
-        self.limit = None
-
-
 class ReviewServer:
     """A server for one run folder: `url` is known before it runs."""
 
     def __init__(self, folder: Path, data: ReviewData, port: int = 0) -> None:
-        self.socket = _listen(port, folder)
+        self.socket = listen(port, folder)
         self.port = int(self.socket.getsockname()[1])
         self.token = secrets.token_urlsafe(24)
         self.url = f"http://{HOST}:{self.port}/?token={self.token}"
@@ -332,23 +279,3 @@ class ReviewServer:
         """Serve until Ctrl-C."""
         with self.socket:
             self.server.run(sockets=[self.socket])
-
-
-def _listen(port: int, folder: Path) -> socket.socket:
-    """A socket on 127.0.0.1. Port 0: one that belongs to the folder if it is free, else any.
-
-    With the same port after a restart, the browser gives the new page what the old one could not save.
-    """
-    usual = 20000 + int(hashlib.sha256(str(folder.resolve()).encode()).hexdigest(), 16) % 20000
-    for wanted in [port] if port else [usual, 0]:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if os.name == "posix":  # elsewhere this would let two servers share a port
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((HOST, wanted))
-            listening.listen()
-            return listening
-        except (OSError, OverflowError) as error:
-            listening.close()
-            reason = error
-    raise ReviewError(f"port {port} cannot be used: {reason}.\n  Leave --port out to get a free one.")
