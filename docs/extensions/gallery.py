@@ -23,7 +23,7 @@ def gallery(folder: Path) -> str:
     for place, words in FIGURES.items():
         if (folder / place).is_file():
             name = place.split("/")[0]
-            report = f"{name}/report.md" if (folder / name / "report.md").is_file() else f"{name}/theory.md"
+            report = f"{name}/{'theory' if name == 'theory' else 'report'}.md"
             parts.append(
                 f"```{{figure}} /generated/results/{place}\n:alt: {words}\n:class: gallery\n\n"
                 f"{words[0].upper()}{words[1:]}. From [{name}](/generated/results/{report}).\n```"
