@@ -1,16 +1,21 @@
 """Many rows and classes: rows per second and peak memory, beside a plain loop with cross-entropy.
 
     python -m benchmarks.million [--rows 1000000] [--classes 1000] [--candidates 5] [--features 256]
+    python -m benchmarks.million --device cuda --batch 1024 --features 512
 
 Features are a memory-mapped file, the net and the batch are those of `PartialLabelClassifier` (MLP with two
 layers of 300, batch 256, Adam), on two cores. The plain loop knows one label per row and reads the same file,
 in random order. Rounds of all loops alternate in one process; peak memory (the whole process, with what is
 mapped of the file) is that of a process for each, from nothing to the last of some steps (Linux).
+
+On a GPU all rows lie on it, and what is measured is an epoch: of the library's loop as it is there by default
+(steps recorded in a CUDA graph), and of the plain loop, step by step and recorded.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import multiprocessing
 import statistics
@@ -24,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.common import peak_mb, print_json, print_table
+from benchmarks.common import peak_mb, print_json, print_table, versions
 from benchmarks.compact import drawn
 from oneof.candidates import Candidates
 from oneof.methods import make_method
@@ -33,7 +38,6 @@ from oneof.training import CleanRows, Recipe
 from oneof.training.given import Given
 from oneof.training.ongoing import OngoingTraining
 
-BATCH = 256
 PLAIN, CLEAN = "plain cross-entropy", "rplg+ with clean rows"
 LOOPS = (PLAIN, "proden", "rplg+", CLEAN)
 
@@ -43,6 +47,7 @@ class Sizes(NamedTuple):
     classes: int
     candidates: int
     features: int
+    batch: int = 256
 
 
 def make_net(sizes: Sizes) -> Net:
@@ -55,23 +60,28 @@ def candidates(sizes: Sizes) -> Candidates:
     )
 
 
-def steps(name: str, sizes: Sizes, x: np.ndarray) -> Iterator[None]:
-    """One step of a training after the other, without end."""
-    if name == PLAIN:
-        yield from plain_steps(sizes, x)
+def training(name: str, sizes: Sizes, x: np.ndarray, device: str) -> OngoingTraining:
     clean = None
     if name == CLEAN:
         truth = np.arange(2 * sizes.classes) % sizes.classes
         rows = np.arange(len(truth)) * len(x) // len(truth)
         clean = CleanRows(x[rows], truth[:, None] == np.arange(sizes.classes))
     method = make_method("rplg+" if clean is not None else name)
-    recipe = Recipe(epochs=10**6, batch_size=BATCH, lr=1e-3, schedule="constant", device="cpu")
+    recipe = Recipe(epochs=10**6, batch_size=sizes.batch, lr=1e-3, schedule="constant", device=device)
     given = Given(x, candidates(sizes), clean)
-    fit = OngoingTraining(method, lambda: make_net(sizes), given, recipe, torch.device("cpu"))
+    fit = OngoingTraining(method, lambda: make_net(sizes), given, recipe, torch.device(device))
     fit.before_first_epoch()
+    return fit
+
+
+def steps(name: str, sizes: Sizes, x: np.ndarray) -> Iterator[None]:
+    """One step of a training after the other, without end."""
+    if name == PLAIN:
+        yield from plain_steps(sizes, x)
+    fit = training(name, sizes, x, "cpu")
     while True:
         yield from fit.steps()
-        method.end_epoch(fit.state, fit.task, fit.step)
+        fit.method.end_epoch(fit.state, fit.task, fit.step)
 
 
 def plain_steps(sizes: Sizes, x: np.ndarray) -> Iterator[None]:
@@ -79,7 +89,7 @@ def plain_steps(sizes: Sizes, x: np.ndarray) -> Iterator[None]:
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3, fused=True)
     y = torch.arange(sizes.rows) % sizes.classes
     while True:
-        for index in torch.randperm(sizes.rows).split(BATCH):
+        for index in torch.randperm(sizes.rows).split(sizes.batch):
             loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(x[index.numpy()])), y[index])
             optimiser.zero_grad()
             loss.backward()
@@ -107,8 +117,72 @@ def measure_rates(
             for _ in itertools.islice(loop, count):
                 pass
             if round_:  # the first one sets up
-                rates[name].append(count * BATCH / (time.perf_counter() - began))
+                rates[name].append(count * sizes.batch / (time.perf_counter() - began))
     return {name: statistics.median(values) for name, values in rates.items()}
+
+
+# ---- on a GPU ---------------------------------------------------------------------------------
+
+
+def plain_epochs(sizes: Sizes, x: np.ndarray) -> Iterator[None]:
+    """Epochs of cross-entropy against one label per row, the step recorded in a CUDA graph."""
+    net = make_net(sizes).cuda()
+    rows, y = torch.from_numpy(x).cuda(), (torch.arange(sizes.rows) % sizes.classes).cuda()
+    optimiser = torch.optim.Adam(net.parameters(), lr=1e-3, fused=True, capturable=True)
+    index = torch.arange(sizes.batch, device="cuda")
+
+    def step() -> None:
+        loss = torch.nn.functional.cross_entropy(net(rows[index]), y[index])
+        optimiser.zero_grad(set_to_none=False)
+        loss.backward()
+        optimiser.step()
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    while True:
+        for chosen in torch.randperm(sizes.rows, device="cuda").split(sizes.batch):
+            if len(chosen) == sizes.batch:
+                index.copy_(chosen)
+                graph.replay()
+        yield
+
+
+def library_epochs(name: str, sizes: Sizes, x: np.ndarray) -> Iterator[None]:
+    fit = training(name, sizes, x, "cuda")
+    while True:
+        for _ in fit.steps():
+            pass
+        fit.method.end_epoch(fit.state, fit.task, fit.step)
+        fit.step.epoch += 1  # methods begin to trust what they stored
+        yield
+
+
+def on_gpu(sizes: Sizes, rounds: int) -> None:
+    x = np.random.default_rng(0).standard_normal((sizes.rows, sizes.features), dtype=np.float32)
+    figures: dict[str, Any] = {}
+    for name in LOOPS:
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        loop = plain_epochs(sizes, x) if name == PLAIN else library_epochs(name, sizes, x)
+        times = []
+        for _ in range(rounds + 2):  # two get ready: the second epoch may be another stage
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            next(loop)
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - began)
+        peak = torch.cuda.max_memory_allocated() / 1e9
+        figures[name] = {"epoch_s": round(statistics.median(times[2:]), 3), "peak_gb": round(peak, 2)}
+        print(name, figures[name], flush=True)
+        loop.close()
+    print_json({**sizes._asdict(), "loops": figures, "versions": versions()})
 
 
 def write_features(file: Path, sizes: Sizes) -> None:
@@ -126,8 +200,13 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--steps", type=int, default=40, help="of a round")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     given: Any = parser.parse_args()
-    sizes = Sizes(given.rows, given.classes, given.candidates, given.features)
+    sizes = Sizes(given.rows, given.classes, given.candidates, given.features, given.batch)
+    if given.device == "cuda":
+        on_gpu(sizes, min(given.rounds, 5))
+        return
     spawned = multiprocessing.get_context("spawn")
     peaks = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -142,7 +221,7 @@ def main() -> None:
             process.join()
         rates = measure_rates(LOOPS, sizes, file, given.steps, given.rounds)
         mapped = file.stat().st_size / 1e6
-    n, c, k, d = sizes
+    n, c, k, d, _ = sizes
     title = f"{n} rows × {c} classes, {k} candidates per row, {d} features ({mapped:.0f} MB in a file)"
     of = rates[PLAIN]
     print_table(
