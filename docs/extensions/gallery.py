@@ -10,6 +10,7 @@ FIGURES = {
     "table2/figures/table2-mlp-ranks.png": "three real sets: mean ranks, and what is more than chance",
     "table2/figures/table2-mlp-accuracies.png": "the same three sets: accuracy",
     "rplg_plus/figures/plus-equal-mlp-accuracies.png": "RPLG+ with the same clean rows in every loss",
+    "clean_share/figures/clean-share-mlp-clean-share.png": "what clean rows are worth, by their share",
     "ablations/figures/sensitivity-mlp-sensitivity.png": "RPLG by alpha, the share of its own opinion",
     "ablations/figures/convergence-mlp-convergence.png": "how fast pseudo-labels stop changing",
     "table2/figures/sizes.png": "how large the candidate sets are",

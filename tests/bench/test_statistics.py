@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oneof.lab.statistics import compare, critical_difference, exact_wilcoxon, ranks
+from oneof.lab.statistics import compare, critical_difference, exact_wilcoxon, holm, ranks
 
 
 def by_split(values):
@@ -74,3 +74,9 @@ def test_the_critical_difference_is_demsars():
     table = np.array([list(scores[m].values()) for m in scores])
     assert found.p_friedman == pytest.approx(stats.friedmanchisquare(*table).pvalue)
     assert critical_difference({"a": {"d": 1.0}, "b": {"d": 2.0}}) is None
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert holm([]) == []

@@ -9,7 +9,7 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.describe import co_occurrence
-from oneof.lab.plots import COLOURS, by_data, panels
+from oneof.lab.panels import COLOURS, by_data, panels
 from oneof.lab.tables import title
 from oneof.tables.files import write_with
 

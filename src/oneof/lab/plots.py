@@ -1,98 +1,17 @@
-"""Figures: readable in black-and-white print and for colour-blind eyes (Okabe and Ito's colours).
-
-Every line differs from the others in colour and in dashes or marker. matplotlib is the extra `report`.
-"""
+"""The figures of a report (`PLOTS`), each drawn from the result of a protocol with one net."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from oneof.lab.errors import LabError
+from oneof.lab.panels import COLOURS, MARKERS, QUIET, WIDTH, by_data, panels, save, style
 from oneof.lab.paper import published
 from oneof.lab.summary import CellResult, Result
 from oneof.lab.tables import method_title, title
-from oneof.tables.files import write_with
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
-MARKERS = "oDs^vPX*"
-QUIET = {"color": "#b5b5b5", "linestyle": "-", "linewidth": 0.8, "zorder": 1}
-WIDTH = 7.2
-DPI = 170
-STYLE = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "figure.dpi": 100,
-    "savefig.dpi": DPI,
-    "pdf.fonttype": 42,
-}
-
-
-def require_matplotlib() -> Any:
-    """Its pyplot; fails early, before minutes of work, where figures cannot be drawn."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise LabError(
-            "figures need matplotlib: pip install 'oneof[report]', or leave them out (--no-figures; "
-            "of `oneof theory`: --no-plots)."
-        ) from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-@contextmanager
-def panels(n: int, height: float = 2.4, width: float = WIDTH, **options: Any) -> Iterator[tuple[Any, Any]]:
-    """A figure with n panels side by side, at most four in a row."""
-    plt = require_matplotlib()
-    columns = min(n, 4 if n % 4 == 0 else 3)
-    rows = -(-n // columns)
-    size = max(4.8, width * columns / 3), height * rows
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            rows, columns, figsize=size, squeeze=False, layout="constrained", **options
-        )
-        for axis in axes.flat[n:]:
-            axis.set_visible(False)
-        try:
-            yield figure, list(axes.flat[:n])
-        finally:
-            plt.close(figure)
-
-
-def save(figure: Any, path: Path) -> Path:
-    """PNG for screens and PDF for print, without a date, so that the same records give the same file."""
-    pdf, png = {"CreationDate": None, "Producer": None, "Creator": None}, {"Software": None}
-    for kind, metadata in (("pdf", pdf), ("png", png)):
-
-        def write(out: Any, kind: str = kind, metadata: dict[str, Any] = metadata) -> None:
-            figure.savefig(out, format=kind, bbox_inches="tight", metadata=metadata)
-
-        write_with(path.with_suffix(f".{kind}"), write)
-    return path
-
-
-def style(i: int, strong: bool = False) -> dict[str, Any]:
-    """Colour and dashes of line i; the strong one is drawn thick and on top."""
-    return {
-        "color": COLOURS[i % len(COLOURS)],
-        "linestyle": DASHES[(i // len(COLOURS) + i) % len(DASHES)] if not strong else "-",
-        "linewidth": 2.4 if strong else 1.3,
-        "zorder": 3 if strong else 2,
-    }
 
 
 def prominent(result: Result, net: str, data: Sequence[str]) -> list[str]:
@@ -119,35 +38,6 @@ def _with_curves(result: Result, net: str) -> list[str]:
         return any(mean_curve(cell, "selection") is not None for cell in result.rows(net, data).values())
 
     return [data for data in result.data if kept(data)]
-
-
-def by_data(
-    path: Path,
-    data: Sequence[str],
-    height: float,
-    draw: Callable[[Any, str], None],
-    x: str,
-    y: str = "",
-    legend: bool = False,
-    **options: Any,
-) -> Path | None:
-    """One panel per data set, drawn by `draw(axis, data set)`; none where there is nothing to show."""
-    if not data:
-        return None
-    with panels(len(data), height, **options) as (figure, axes):
-        for axis, d in zip(axes, data):
-            axis.set_title(title(d), fontsize=9)
-            axis.set_xlabel(x)
-            draw(axis, d)
-        axes[0].set_ylabel(y)
-        if legend:
-            handles: dict[str, Any] = {}
-            for axis in axes:
-                for handle, text in zip(*axis.get_legend_handles_labels()):
-                    handles.setdefault(text, handle)
-            places = {"loc": "outside lower center", "ncols": 4 if len(axes) > 1 else 3, "fontsize": 8}
-            figure.legend(handles.values(), handles.keys(), **places)
-        return save(figure, path)
 
 
 # ---- the figures --------------------------------------------------------------------------------
@@ -294,6 +184,25 @@ weights = epoch_log(
 )
 
 
+def opinions(result: Result, net: str, path: Path) -> Path | None:
+    """Of every row with branches: how often its opinions are right, and what the useless branch weighs."""
+    lines = {"mu_accuracy": "mu, own opinion", "v_accuracy": "v, from the branches",
+             "q_accuracy": "q, the target", "w_on_truth": "w of the true label's branch"}  # fmt: skip
+
+    def draw(axis: Any, place: tuple[str, str]) -> None:
+        for i, (column, text) in enumerate(lines.items()):
+            curve = mean_curve(result.cell(net, *place), column)
+            if curve is not None:
+                axis.plot(np.arange(1, len(curve) + 1), 100 * curve, label=text, **style(i))
+
+    def name(place: tuple[str, str]) -> str:
+        return f"{title(place[0])}: {method_title(place[1])}"
+
+    every = [(d, label) for d in result.data for label in result.labels]
+    shown = [place for place in every if mean_curve(result.cell(net, *place), "v_accuracy") is not None]
+    return by_data(path, shown, 2.4, draw, "epoch", "% of training rows", True, name, sharey=True)
+
+
 def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
     """Mean ranks over data sets with Nemenyi's critical difference (Demšar 2006)."""
     found = result.ranking(net)
@@ -338,6 +247,11 @@ PLOTS: dict[str, tuple[Callable[[Result, str, Path], Path | None], str]] = {
     ),
     "consistency": (consistency, "Share of training rows whose pseudo-label is the true label."),
     "convergence": (change, "Change of the targets q from epoch to epoch."),
+    "opinions": (
+        opinions,
+        "Training rows whose label the opinions of RPLG get right, and the mean weight of the branch that "
+        "works without the true label and is misled.",
+    ),
     "weights": (weights, "Weights of the branches: entropy, and mass on the branch that is of no use."),
     "curves": (learning_curves, "Test accuracy per epoch, mean over splits."),
     "cost": (

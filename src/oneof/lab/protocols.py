@@ -83,7 +83,7 @@ IMAGE_GRIDS: dict[str, dict[str, Any]] = {
 """PRODEN has nothing of its own to choose."""
 SHORT_RECIPE: dict[str, Any] = {**PAPER_RECIPE, **FIXED_LENGTH, "epochs": 70, "schedule": "cosine"}
 """The last epoch counts: no row that a method has learned from chooses it."""
-IMAGE_FIGURES = ("accuracies", "curves", "consistency", "convergence", "weights")
+IMAGE_FIGURES = ("accuracies", "curves", "consistency", "opinions", "convergence", "weights")
 
 
 def on_short_schedule(
@@ -247,6 +247,11 @@ PROTOCOLS: dict[str, Protocol] = {
             "clean-share", "how many clean rows, and what for", entries=CLEAN_SHARE_ROWS, nets=("mlp",),
             recipe={**PLUS_RECIPE, "clean_weight": 1.0}, seeds=tuple(range(4000, 4010)),
             reference="RPLG+, 10.0%", figures=("clean share",),
+        ),
+        plus_on_tables(
+            "prior", "the prior in the course of a training", data=("lost",), nets=("mlp",), curves=5,
+            entries=default_rows("rplg-nm", "rplg-nm-prior", "rplg", "rplg-prior", "rplg+"),
+            seeds=tuple(range(4000, 4005)), figures=("opinions", "curves"),
         ),
     )
 }  # fmt: skip

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from oneof.lab.candidate_pictures import save_sizes_by_data
+from oneof.lab.panels import DPI
 from oneof.lab.paper import published
-from oneof.lab.plots import DPI, PLOTS
+from oneof.lab.plots import PLOTS
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.rendering import render
-from oneof.lab.statistics import LEVEL
+from oneof.lab.statistics import LEVEL, holm
 from oneof.lab.summary import Result, read_folder, write_summary
 from oneof.lab.tables import (
     NET_NAMES,
@@ -81,6 +82,7 @@ def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[
         "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
         "name": folder.resolve().name,
         "net_names": NET_NAMES,
+        "level": LEVEL,
     }
 
 
@@ -99,7 +101,13 @@ def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
         part["markdown"] = as_markdown(result, net)
         part["figures"] = draw_figures(result, net, figures) if figures is not None else []
         nets.append(part)
-    return {"result": result, "rules": result.protocol.rules(), "nets": nets, "failures": failed}
+    return {
+        "result": result,
+        "rules": result.protocol.rules(),
+        "nets": nets,
+        "over_cells": over_cells(result),
+        "failures": failed,
+    }
 
 
 def draw_figures(result: Result, net: str, folder: Path) -> list[Figure]:
@@ -176,6 +184,24 @@ def comparisons(result: Result, net: str) -> Grid:
     columns = ["data set", "against", f"{method_title(p.reference)} minus it ± SE", "in the paper", "n",
                "p (t-test)", "p (corrected)", "p (Wilcoxon)", "mark"]  # fmt: skip
     return Grid.of(columns, rows)
+
+
+def over_cells(result: Result) -> Grid:
+    """In how many cells (nets and data sets) the reference is ahead of each other row, all tests counted."""
+    rows = []
+    for label in result.labels:
+        tests = [
+            t for net in result.nets for data in result.data if (t := result.comparison(net, data, label))
+        ]
+        if len(tests) < 2 or any(t.n < 3 for t in tests):
+            continue
+        adjusted = holm([t.p_corrected for t in tests])
+        certain = [t.difference for t, p in zip(tests, adjusted) if p < LEVEL]
+        ahead, behind = sum(d > 0 for d in certain), sum(d < 0 for d in certain)
+        least = min(t.difference for t in tests)
+        rows.append([method_title(label), f"{len(tests)}", f"{ahead}", f"{behind}", f"{least:+.2f}"])
+    name = method_title(result.protocol.reference)
+    return Grid.of(["against", "cells", f"{name} ahead", f"{name} behind", "smallest difference"], rows)
 
 
 def cost(result: Result, net: str) -> Grid:

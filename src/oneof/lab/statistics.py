@@ -60,6 +60,16 @@ def _p_value(mean: float, squared_error: float, n: int) -> float:
     return float(2 * t.sf(abs(mean) / math.sqrt(squared_error), n - 1))
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted for being several: the smallest times their number, the next times one less, and so on."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))) if len(p) else p
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(steps, 1)
+    return adjusted.tolist()
+
+
 def exact_wilcoxon(differences: np.ndarray) -> float:
     """Signed ranks, two-sided: over all signs of the differences that are not 0; ties share their ranks."""
     d = np.round(differences, 9)

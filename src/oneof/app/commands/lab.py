@@ -78,7 +78,7 @@ class Theory:
         import json
         import time
 
-        from oneof.lab.plots import require_matplotlib
+        from oneof.lab.panels import require_matplotlib
         from oneof.lab.theory.figure import save_figure
         from oneof.lab.theory.posteriors import POSTERIORS
         from oneof.lab.theory.prior import check_prior

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.lab.plots import COLOURS, panels, save
+from oneof.lab.panels import COLOURS, panels, save
 from oneof.lab.theory.posteriors import RandomLogits
 from oneof.lab.theory.reference import REFERENCE
 from oneof.lab.theory.theorems import MarginCondition, known_gaps, running_bound
