@@ -1,6 +1,6 @@
 """Which method should be the default where nothing is compared?
 
-    python benchmarks/fit_defaults.py --to results/fit_defaults
+    python benchmarks/fit_defaults.py [--workers 2] --to results/fit_defaults
 
 Every method as `oneof fit` would run it: the estimator's defaults, nothing tuned, nothing selected. Random
 80/10/10 splits, two seeds. `candidates`: the training rows with their candidate sets and nothing else.
@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import time
 import warnings
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -117,17 +119,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--to", type=Path, default=Path("results/fit_defaults"))
-    folder = parser.parse_args().to
-    torch.set_num_threads(1)
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
+    folder = given.to
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "records.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {(r["level"], r["row"], r["net"], r["data"], r["seed"]) for r in records}
-    for job in jobs():
-        if (job["level"], job["row"], job["net"], job["data"], job["seed"]) not in done:
-            records.append(run(job))
+    left = [j for j in jobs() if (j["level"], j["row"], j["net"], j["data"], j["seed"]) not in done]
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(given.workers, spawned, torch.set_num_threads, (1,)) as pool:
+        for finished in as_completed([pool.submit(run, job) for job in left]):
+            records.append(finished.result())
             with open(file, "a", encoding="utf-8") as out:
                 out.write(json.dumps(records[-1]) + "\n")
+    order = {name: place for place, name in enumerate(dict.fromkeys(job["row"] for job in jobs()))}
+    records.sort(key=lambda r: order[r["row"]])
     made = summary(records)
     for title, rows in made.items():
         print_table(
