@@ -10,7 +10,7 @@ import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier.baselines import KnownRows, fit_baseline
 from oneof.classifier.contenders import ChoiceData, Contender, portfolio, promising
-from oneof.classifier.standings import as_good, note, ordered
+from oneof.classifier.standings import as_good, further_criteria, note, ordered, table
 from tests.test_choice import MASK, X, Y, answered, auto
 
 # ---- who takes part, and who is better --------------------------------------------------------
@@ -130,6 +130,21 @@ def test_the_note_says_when_a_baseline_is_as_good_or_better():
     )
     assert "The baseline is as good: linear model has 0.800." in note([row, {**plain, "as_good": True}])
     assert "It is a baseline" in note([plain, row])
+
+
+@pytest.mark.parametrize("n_clean", [0, 40])
+def test_a_table_names_all_that_decides(n_clean):
+    """Two that are right on the same clean rows, but one of them is outside its sets more often."""
+    data, good, bad = ten_rows(), contender("good", 9), contender("bad", 2)
+    if n_clean:
+        data = replace(data, clean=KnownRows(np.zeros((n_clean, 1)), np.zeros(n_clean, dtype=int)))
+        good.clean_probabilities = bad.clean_probabilities = np.tile([0.9, 0.1], (n_clean, 1))
+    made = table([good, bad], [], data)
+    assert not made[1]["as_good"]
+    assert further_criteria(made) == ([("covering rate", "covering_rate")] if n_clean else [])
+    if n_clean:
+        assert made[0]["score"] == made[1]["score"]
+        assert made[0]["covering_rate"] > made[1]["covering_rate"]
 
 
 # ---- baselines --------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_known_labels_are_not_doubted():
 def test_a_label_may_be_wrong_because_the_right_one_is_no_candidate():
     p, sets = np.array([[0.2, 0.2, 0.6]]), np.array([[True, True, False]])
     assert label_errors(p, sets).wrong.tolist() == [0.5]
-    assert label_errors(p, sets, truth_may_be_outside=True).wrong.tolist() == [0.8]
+    assert label_errors(p, np.ones_like(sets), labels=np.array([0])).wrong.tolist() == [0.8]
     assert label_errors(p, sets, labels=np.array([2])).wrong.tolist() == [1.0]
 
 

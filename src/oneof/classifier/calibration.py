@@ -125,7 +125,6 @@ def label_errors(
     mask: np.ndarray,
     *,
     labels: np.ndarray | None = None,
-    truth_may_be_outside: bool = False,
     trusted: np.ndarray | None = None,
 ) -> LabelErrors:
     """How many labels of the training rows are wrong, and which ones first.
@@ -135,11 +134,9 @@ def label_errors(
     probabilities : array (n, c)
         Of the training rows, by models that have not seen the row (`out_of_fold_`).
     mask : bool array (n, c)
-        Their candidates.
+        The labels that are possible.
     labels : int array (n,), optional
-        Columns of the labels in question; default: the most probable candidate.
-    truth_may_be_outside : bool
-        Whether a label can be wrong because the right one is no candidate.
+        Columns of the labels in question; default: the most probable one.
     trusted : bool array (n,), optional
         Rows whose label is known.
 
@@ -151,7 +148,7 @@ def label_errors(
     ([0.1, 0.44], 1, [1])
     """
     p = np.asarray(probabilities, dtype=np.float64)
-    inside = p if truth_may_be_outside else restricted(p, mask)
+    inside = restricted(p, mask)
     if labels is None:
         labels = np.where(mask, inside, -1.0).argmax(axis=1)
     wrong = 1 - inside[np.arange(len(p)), labels]
