@@ -1,13 +1,16 @@
 """`method="auto"`: compared out of fold, bounded, resumable, and honest about baselines."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier import choice
+from oneof.classifier.baselines import KnownRows
 from oneof.classifier.calibration import tempered
-from oneof.classifier.contenders import ChoiceData, row_folds
+from oneof.classifier.contenders import ChoiceData, Contender, row_folds
 from oneof.classifier.settings import default_epochs
 from oneof.tables.importers import from_answers
 from tests.test_inputs import problem
@@ -220,6 +223,34 @@ def test_clean_rows_of_a_fold_are_held_out_with_it():
     kept = np.setdiff1d(np.arange(data.n_clean), data.clean_folds[0])
     given = data.clean_argument(kept, rows)
     assert sum(v is not None for v in given) == len(kept)
+
+
+# ---- how many labels are wrong ----------------------------------------------------------------
+
+
+def judged_by_forty(seed):
+    """A model that is too sure, right for nine labels in ten; 40 of 2,000 labels are known."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(5, 0.15), size=2000)
+    y = (p.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    mask = np.eye(5, dtype=bool)[y] | (rng.random(p.shape) < 0.4)
+    rows, sure, taken = np.arange(40), tempered(p, 0.6), []
+    known = KnownRows(np.zeros((40, 1)), y[rows])
+    data = ChoiceData(np.zeros((2000, 1)), Candidates.from_mask(mask), known, rows, [], [])
+    fitted = SimpleNamespace(transduction_=np.where(mask, p, 0), set_temperature=taken.append)
+    fitted.prepare, fitted.prepared_proba = (lambda x: x), (lambda x: sure)
+    said, found = choice.calibrated(fitted, Contender("a", "method", {}, sure, sure[rows]), data)
+    np.testing.assert_allclose(said, tempered(sure, taken[0]))
+    assert not found.wrong[rows].any()
+    return taken[0], found.expected / ((found.labels != y)[40:]).sum()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_forty_clean_rows_tell_how_many_labels_are_wrong():
+    """Four of the forty are wrong, more or less: alone they would be off by half."""
+    t, ratio = np.array([judged_by_forty(seed) for seed in range(12)]).T
+    assert np.abs(np.log(ratio)).mean() < 0.25
+    assert np.abs(np.log(t * 0.6)).mean() < 0.15
 
 
 # ---- answers ----------------------------------------------------------------------------------

@@ -26,10 +26,12 @@ from oneof.classifier.scoring import restricted
 COOLEST, HOTTEST = 0.05, 20.0
 TINY = 1e-12
 ENOUGH = 20
-"""Known labels from which on a temperature goes by them alone."""
+"""Known labels from which on a temperature can go by them alone."""
+PRIOR_WIDTH = 0.5
+"""How far, in logarithms, a temperature may be from the expected one: little changes between 0.3 and 1."""
 
 
-def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
+def temperature(probabilities: np.ndarray, mask: np.ndarray, expected: float | None = None) -> float:
     """The temperature under which the labels or sets of these rows are most likely.
 
     Parameters
@@ -38,11 +40,13 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
         What the model says about rows it has not learned from.
     mask : bool array (n, c)
         The label of every row, or its candidates.
+    expected : float, optional
+        The temperature to expect without these rows: the fewer they are, the nearer to it is the result.
     """
     logits = np.log(np.maximum(probabilities, TINY))
     told = mask.any(axis=1) & ~mask.all(axis=1)  # other rows say nothing about any temperature
     if not told.any():
-        return 1.0
+        return 1.0 if expected is None else expected
     logits, mask = logits[told], mask[told]
 
     def surprise(log_t: float) -> float:
@@ -56,9 +60,13 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
         right = mask[np.arange(len(mask)), logits.argmax(axis=1)].sum()
         return float(np.exp(z.max(axis=1) - logsumexp(z, axis=1)).mean() - (right + 1) / (len(mask) + 2))
 
+    def unlikely(log_t: float) -> float:
+        far = 0.0 if expected is None else (log_t - np.log(expected)) / PRIOR_WIDTH
+        return surprise(log_t) + far**2 / 2 / len(mask)
+
     hottest = np.log(HOTTEST)
-    best = minimize_scalar(surprise, bounds=(np.log(COOLEST), hottest), method="bounded").x
-    if too_sure(best) > 0:
+    best = minimize_scalar(unlikely, bounds=(np.log(COOLEST), hottest), method="bounded").x
+    if expected is None and too_sure(best) > 0:
         best = brentq(too_sure, best, hottest) if too_sure(hottest) < 0 else hottest
     return float(np.exp(best))
 
