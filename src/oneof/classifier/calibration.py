@@ -4,7 +4,7 @@ A temperature T divides the logits: the order of the classes stays, only how sur
 is the T under which rows that the model has not learned from are most likely: with known labels their
 log-probability (Guo et al., ICML 2017), with candidate sets that of the whole set, which is the likelihood of
 the labels where a set says nothing beyond "one of these". Sets whose wrong labels look like the right one
-leave the model too sure; known labels do not.
+leave the model too sure; known labels do not, but a few of them say little: they correct what the sets say.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class LabelErrors:
     labels : int array (n,)
         Column of the label of every row.
     wrong : array (n,)
-        Probability that it is wrong, by a model that has not seen the row; 0 where the label is known.
+        Probability that it is wrong; 0 where the label is known.
     """
 
     labels: np.ndarray

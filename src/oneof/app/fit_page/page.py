@@ -92,8 +92,8 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
     if expected is not None:
         made.append(
             f"Of the {facts.learned:,} labels it chose among candidates about {expected:,} "
-            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong, by models that had not seen "
-            "the row; the most doubtful ones are listed below."
+            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong; the most doubtful "
+            "ones are listed below."
         )
     if facts.resolved.n:
         made.append(
