@@ -9,7 +9,8 @@ Test rows are looked at by this script alone. Recorded, one line per set and sha
 accuracy of all, the regret (best entry of the portfolio minus the chosen one, in points), the chosen one
 minus the best baseline, the cost (CPU time) in trainings of the long MLP with RPLG+, as
 `PartialLabelClassifier()` is, and with PRODEN, the labels expected to be wrong beside those that are, and the
-calibration error on test rows. A stopped run goes on where it was.
+calibration error on test rows. A stopped run goes on where it was. `--again` makes the choices of a record
+once more, with its entries and its cost: for a change that concerns neither, such as one of the calibration.
 """
 
 from __future__ import annotations
@@ -179,10 +180,6 @@ def voted(mask: np.ndarray, votes: np.ndarray, names: tuple[Any, ...]) -> Candid
     return Candidates(mask, names, truth_may_be_outside=True, evidence=votes * mask)
 
 
-def without_truth(candidates: Candidates) -> Candidates:
-    return candidates.replace(truth=None)
-
-
 SETS: dict[str, Callable[[], ChoiceSet]] = {
     "lost": published("lost"),
     "msrcv2": published("msrcv2"),
@@ -227,23 +224,20 @@ def wrong_labels(model: Any, data: ChoiceSet) -> np.ndarray:
 
 
 def compare(
-    name: str, data: ChoiceSet, share: float, budget: float | None, epochs: int | None = None
+    name: str,
+    data: ChoiceSet,
+    share: float,
+    budget: float | None,
+    epochs: int | None = None,
+    before: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One line of the record."""
+    """One line of the record; `before`: the line whose entries and cost stay."""
     clean = clean_vector(data, share)
     model = PartialLabelClassifier("auto", epochs=epochs, budget=budget, device="cpu")
     began = time.process_time()  # of one thread: other work on the machine does not count
     model.fit(data.x, data.candidates, clean=clean)
-    took = time.process_time() - began
-    whole = Comparison(
-        model, ChoiceData.of(model, data.x, data.candidates, clean, None, model.recipe(len(data.x)).seed), 0
-    )
-    entries: dict[str, Any] = {}
-    for contender in whole.contenders:
-        began = time.process_time()
-        fitted = whole.fitted(contender, np.arange(len(data.x)), np.arange(whole.data.n_clean))
-        seconds = round(time.process_time() - began, 3)
-        entries[contender.name] = {"kind": contender.kind, **scores(fitted, data), "seconds": seconds}
+    took = time.process_time() - began if before is None else before["seconds"]
+    entries = all_entries(model, data, clean) if before is None else before["entries"]
     best = {
         kind: max(e["accuracy"] for e in entries.values() if e["kind"] in kinds)
         for kind, kinds in {"all": ("method", "baseline"), "baseline": ("baseline",)}.items()
@@ -274,11 +268,27 @@ def compare(
     }
 
 
+def all_entries(model: Any, data: ChoiceSet, clean: np.ndarray | None) -> dict[str, Any]:
+    """All that could have been chosen, fitted on all rows."""
+    whole = Comparison(
+        model, ChoiceData.of(model, data.x, data.candidates, clean, None, model.recipe(len(data.x)).seed), 0
+    )
+    entries: dict[str, Any] = {}
+    for contender in whole.contenders:
+        began = time.process_time()
+        fitted = whole.fitted(contender, np.arange(len(data.x)), np.arange(whole.data.n_clean))
+        seconds = round(time.process_time() - began, 3)
+        entries[contender.name] = {"kind": contender.kind, **scores(fitted, data), "seconds": seconds}
+    return entries
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="+", choices=sorted(SETS), default=list(SETS))
+    parser.add_argument("--shares", nargs="+", type=float, choices=SHARES, default=SHARES)
+    parser.add_argument("--again", action="store_true", help="choices once more, entries as recorded")
     parser.add_argument("--to", type=Path, help="folder for records.jsonl and summary.json")
     parser.add_argument("--budget", type=float, help="seconds for each choice")
     parser.add_argument("--quick", action="store_true", help="200 rows of each set, 10 epochs")
@@ -290,31 +300,26 @@ def main() -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.exists():
             records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    done = {(r["set"], r["clean_share"]) for r in records}
+    done = {(r["set"], r["clean_share"]): place for place, r in enumerate(records)}
     for name in chosen.sets:
         data = SETS[name]().first(200) if chosen.quick else SETS[name]()
-        for share in SHARES:
-            if (name, share) in done:
+        for share in chosen.shares:
+            place = done.get((name, share))
+            if (place is None) == chosen.again:
                 continue
+            before = None if place is None else records[place]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                record = compare(name, data, share, chosen.budget, 10 if chosen.quick else None)
-            records.append(record)
+                record = compare(name, data, share, chosen.budget, 10 if chosen.quick else None, before)
+            if place is None:
+                records.append(record)
+            else:
+                records[place] = record
             print(f"{name}, {share:.0%} clean: {record['note']} Regret {record['regret']:.2f}.", flush=True)
             if file is not None:
-                with open(file, "a", encoding="utf-8") as out:
-                    out.write(json.dumps(record) + "\n")
-    columns = [
-        "chosen",
-        "accuracy",
-        "balanced",
-        "regret",
-        "over_baseline",
-        "noise",
-        "errors",
-        "errors_expected",
-    ]
-    columns += ["calibration_error", "cost"]
+                write_text(file, "".join(json.dumps(r) + "\n" for r in records))
+    columns = ["chosen", "accuracy", "balanced", "regret", "over_baseline", "noise", "errors"]
+    columns += ["errors_expected", "calibration_error", "cost"]
     rows = [
         [f"{r['set']}, {r['clean_share']:.0%}", r["chosen"]]
         + [100 * r[name] if name in ("accuracy", "balanced") else r[name] for name in columns[1:]]

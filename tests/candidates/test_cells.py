@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneof import CandidateError, Candidates, PartialLabelClassifier
-from oneof.candidates.cells import cell_labels, cell_text, is_missing, json_value, ordered
+from oneof.candidates.cells import cell_labels, cell_text, counted, is_missing, json_value, ordered
 from oneof.classifier.inputs import as_candidates, known
 from oneof.tables.columns import numbers
 from oneof.tables.errors import DataError
@@ -152,3 +152,8 @@ def test_many_batches_are_one_table(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("a,b\n\n1,2\n3,4\n\n5,6\n7,8,9\n")
     with pytest.raises(DataError, match=r"row 3 of .*t.csv \(line 7\) has 3 cells"):
         read_table(tmp_path / "t.csv")
+
+
+def test_one_of_a_thing_has_no_plural():
+    assert [counted(n, "row") for n in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
+    assert [counted(n, "class") for n in (1, 2)] == ["1 class", "2 classes"]

@@ -100,7 +100,7 @@ def test_the_column_of_a_table_is_read_in_the_same_way(tmp_path):
     table = read_table(tmp_path / "t.csv")
     assert table.candidates("labels", ()).sets() == [["bug", "login"], ["bug"], ["login"]]
     (tmp_path / "t.csv").write_text("x,labels\n1,red;fox\n2,cat|dog\n")
-    with pytest.raises(DataError, match=r't\.csv, column "labels": 1 labels hold .;.(?s:.)*--accept names'):
+    with pytest.raises(DataError, match=r't\.csv, column "labels": 1 label with .;. in(?s:.)*--accept names'):
         read_table(tmp_path / "t.csv").candidates("labels", ())
 
 
@@ -147,7 +147,7 @@ def test_answers_by_annotator_are_no_scores():
 def test_one_class_in_two_spellings_is_asked_about(tmp_path):
     lines = ["labels", "Sparrow|crow", "sparrow|crow", "crow"]
     with pytest.raises(
-        DataError, match=r"a\.csv: 1 classes are spelled .*'Sparrow', 'sparrow'(?s:.)*--accept spelling"
+        DataError, match=r"a\.csv: 1 class spelled in several .*'Sparrow', 'sparrow'(?s:.)*--accept spelling"
     ):
         sets_of(tmp_path, lines)
     assert sets_of(tmp_path, lines, "spelling")[0] == ["Sparrow", "crow"]

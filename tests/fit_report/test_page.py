@@ -146,6 +146,17 @@ def compared():
     ]
 
 
+def test_an_equal_score_that_is_not_as_good_is_explained_by_the_second_criterion():
+    chosen, plain, _ = compared()
+    rows = [row | {"judged_by": "accuracy on clean rows", "score": 0.9} for row in (chosen, plain)]
+    rows = [rows[0] | {"covering_rate": 0.97}, rows[1] | {"covering_rate": 0.81, "as_good": False}]
+    made = outcome(selection=rows, choice="chosen.")
+    html = render(made, fit_facts(made))
+    assert '<th class="number">covering rate</th>' in html
+    assert '<td class="number">81.0%</td>' in html
+    assert "accuracy on clean rows and covering rate" in html
+
+
 def test_what_was_compared_is_a_table_and_a_picture():
     made = outcome(selection=compared(), choice="rplg+ was chosen. The baseline is as good.", wrong=0.1)
     html = render(made, fit_facts(made))
@@ -157,6 +168,7 @@ def test_what_was_compared_is_a_table_and_a_picture():
     assert "<strong>chosen</strong>" in html
     assert "about 4 (10.0%) are expected to be wrong" in " ".join(summary(made, fit_facts(made)))
     assert "nan" not in html.lower()
+    assert "hardly behind" not in html  # there is one criterion
 
 
 def test_as_many_rows_are_listed_as_labels_are_expected_to_be_wrong():

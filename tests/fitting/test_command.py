@@ -361,3 +361,15 @@ def test_it_is_said_where_a_linear_net_did_better_than_the_one_asked_for(capsys,
     )
     Fit("labels", net=asked)._say_what_was_chosen(model)
     assert ("which did better" in capsys.readouterr().out) == told
+
+
+def test_an_equal_score_that_is_not_as_good_is_explained_by_the_second_criterion(capsys):
+    row = {"rounds": 2, "kind": "method", "judged_by": "accuracy on clean rows", "score": 0.975}
+    row |= {"standard_error": 0.02, "chosen": False, "as_good": False, "name": "b", "covering_rate": 0.9825}
+    first = row | {"name": "a", "chosen": True, "as_good": True, "covering_rate": 0.985}
+    model = SimpleNamespace(selection_=[first, row], selection_note_="a was chosen.")
+    Fit("labels", method="auto")._say_what_was_chosen(model)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "covering rate" in said
+    assert "98.2%" in said
+    assert "no" in said.split()

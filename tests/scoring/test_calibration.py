@@ -108,7 +108,7 @@ def test_known_labels_are_not_doubted():
 def test_a_label_may_be_wrong_because_the_right_one_is_no_candidate():
     p, sets = np.array([[0.2, 0.2, 0.6]]), np.array([[True, True, False]])
     assert label_errors(p, sets).wrong.tolist() == [0.5]
-    assert label_errors(p, sets, truth_may_be_outside=True).wrong.tolist() == [0.8]
+    assert label_errors(p, np.ones_like(sets), labels=np.array([0])).wrong.tolist() == [0.8]
     assert label_errors(p, sets, labels=np.array([2])).wrong.tolist() == [1.0]
 
 
@@ -120,3 +120,20 @@ def test_rows_that_are_all_right_do_not_make_a_model_certain(n):
     mask = np.eye(4, dtype=bool)[p.argmax(axis=1)]
     sure = tempered(p, temperature(p, mask)).max(axis=1).mean()
     assert sure == pytest.approx((n + 1) / (n + 2), abs=1e-6)
+
+
+def test_few_known_labels_move_an_expected_temperature_a_little_and_many_find_it():
+    p, y, _ = drawn()
+    right, sharp = np.eye(4, dtype=bool)[y], tempered(p, 0.5)  # 2.0 is the truth
+    found = [temperature(sharp[:n], right[:n], expected=1.0) for n in (5, 50, 4000)]
+    assert found == sorted(found)
+    assert found[0] == pytest.approx(1.0, abs=0.4)
+    assert found[2] == pytest.approx(2.0, rel=0.1)
+    assert temperature(sharp[:0], right[:0], expected=1.7) == 1.7
+
+
+def test_all_of_a_few_rows_right_is_no_certainty():
+    """Where a temperature is expected, that says it."""
+    p, _, _ = drawn()
+    best = np.eye(4, dtype=bool)[p.argmax(axis=1)]
+    assert temperature(p[:8], best[:8], expected=1.0) > 0.4

@@ -124,6 +124,11 @@ def short(values: Iterable[Any], limit: int = 10) -> str:
     return ", ".join(map(repr, values[:limit])) + (f", … {len(values)} in all" if len(values) > limit else "")
 
 
+def counted(n: int, noun: str) -> str:
+    """1 row, 2 rows, 3 classes, 1,000 rows."""
+    return f"{n:,} {noun if n == 1 else noun + ('es' if noun.endswith('s') else 's')}"
+
+
 def unknown(name: Any, known: Iterable[Any], what: str) -> str:
     """The sentence for a name that is none of the known ones, with the nearest of them."""
     texts = [str(value) for value in known]

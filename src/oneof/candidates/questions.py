@@ -22,6 +22,7 @@ from oneof.candidates.cells import (
     CellError,
     cell_labels,
     cell_text,
+    counted,
     in_column,
     is_missing,
     short,
@@ -164,9 +165,8 @@ def _split_at(labels: set[Any], where: str, accept: Collection[str]) -> dict[Any
             labels = (labels - set(joined)) | {part for parts in joined.values() for part in parts}
             continue
         example = max(joined, key=lambda label: (len(joined[label]), str(label)))
-        text = (
-            f"{len(joined)} labels hold {mark!r}, such as {example!r}. Are these several labels, or one name?"
-        )
+        text = f"{counted(len(joined), 'label')} with {mark!r} inside, such as {example!r}. "
+        text += "Are these several labels, or one name?"
         answers: dict[Answer, str] = {
             "sets": f"{example!r} is the set {SEPARATOR.join(joined[example])}",
             "names": f"{example!r} is the name of one class",
@@ -230,8 +230,8 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     if alike:
         made.append(
             Question(
-                f"{len(alike)} classes are spelled in several ways, such as {short(alike[0])}. Are they one "
-                "class?\n  If so, spell them alike.",
+                f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
+                "Are they one class?\n  If so, spell them alike.",
                 {"spelling": "they are different classes"},
             )
         )

@@ -4,7 +4,7 @@ A temperature T divides the logits: the order of the classes stays, only how sur
 is the T under which rows that the model has not learned from are most likely: with known labels their
 log-probability (Guo et al., ICML 2017), with candidate sets that of the whole set, which is the likelihood of
 the labels where a set says nothing beyond "one of these". Sets whose wrong labels look like the right one
-leave the model too sure; known labels do not.
+leave the model too sure; known labels do not, but a few of them say little: they correct what the sets say.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from oneof.classifier.scoring import restricted
 COOLEST, HOTTEST = 0.05, 20.0
 TINY = 1e-12
 ENOUGH = 20
-"""Known labels from which on a temperature goes by them alone."""
+"""Known labels from which on a temperature can go by them alone."""
+PRIOR_WIDTH = 0.5
+"""How far, in logarithms, a temperature may be from the expected one: little changes between 0.3 and 1."""
 
 
-def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
+def temperature(probabilities: np.ndarray, mask: np.ndarray, expected: float | None = None) -> float:
     """The temperature under which the labels or sets of these rows are most likely.
 
     Parameters
@@ -38,11 +40,13 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
         What the model says about rows it has not learned from.
     mask : bool array (n, c)
         The label of every row, or its candidates.
+    expected : float, optional
+        The temperature to expect without these rows: the fewer they are, the nearer to it is the result.
     """
     logits = np.log(np.maximum(probabilities, TINY))
     told = mask.any(axis=1) & ~mask.all(axis=1)  # other rows say nothing about any temperature
     if not told.any():
-        return 1.0
+        return 1.0 if expected is None else expected
     logits, mask = logits[told], mask[told]
 
     def surprise(log_t: float) -> float:
@@ -56,9 +60,13 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray) -> float:
         right = mask[np.arange(len(mask)), logits.argmax(axis=1)].sum()
         return float(np.exp(z.max(axis=1) - logsumexp(z, axis=1)).mean() - (right + 1) / (len(mask) + 2))
 
+    def unlikely(log_t: float) -> float:
+        far = 0.0 if expected is None else (log_t - np.log(expected)) / PRIOR_WIDTH
+        return surprise(log_t) + far**2 / 2 / len(mask)
+
     hottest = np.log(HOTTEST)
-    best = minimize_scalar(surprise, bounds=(np.log(COOLEST), hottest), method="bounded").x
-    if too_sure(best) > 0:
+    best = minimize_scalar(unlikely, bounds=(np.log(COOLEST), hottest), method="bounded").x
+    if expected is None and too_sure(best) > 0:
         best = brentq(too_sure, best, hottest) if too_sure(hottest) < 0 else hottest
     return float(np.exp(best))
 
@@ -98,7 +106,7 @@ class LabelErrors:
     labels : int array (n,)
         Column of the label of every row.
     wrong : array (n,)
-        Probability that it is wrong, by a model that has not seen the row; 0 where the label is known.
+        Probability that it is wrong; 0 where the label is known.
     """
 
     labels: np.ndarray
@@ -125,7 +133,6 @@ def label_errors(
     mask: np.ndarray,
     *,
     labels: np.ndarray | None = None,
-    truth_may_be_outside: bool = False,
     trusted: np.ndarray | None = None,
 ) -> LabelErrors:
     """How many labels of the training rows are wrong, and which ones first.
@@ -135,11 +142,9 @@ def label_errors(
     probabilities : array (n, c)
         Of the training rows, by models that have not seen the row (`out_of_fold_`).
     mask : bool array (n, c)
-        Their candidates.
+        The labels that are possible.
     labels : int array (n,), optional
-        Columns of the labels in question; default: the most probable candidate.
-    truth_may_be_outside : bool
-        Whether a label can be wrong because the right one is no candidate.
+        Columns of the labels in question; default: the most probable one.
     trusted : bool array (n,), optional
         Rows whose label is known.
 
@@ -151,7 +156,7 @@ def label_errors(
     ([0.1, 0.44], 1, [1])
     """
     p = np.asarray(probabilities, dtype=np.float64)
-    inside = p if truth_may_be_outside else restricted(p, mask)
+    inside = restricted(p, mask)
     if labels is None:
         labels = np.where(mask, inside, -1.0).argmax(axis=1)
     wrong = 1 - inside[np.arange(len(p)), labels]

@@ -23,7 +23,7 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.classifier.baselines import fit_baseline
-from oneof.classifier.calibration import ENOUGH, LabelErrors, label_errors, temperature, tempered
+from oneof.classifier.calibration import LabelErrors, label_errors, temperature, tempered
 from oneof.classifier.contenders import METHODS, ChoiceData, Contender, portfolio, promising
 from oneof.classifier.fold_files import FoldFiles
 from oneof.classifier.scoring import restricted
@@ -92,27 +92,36 @@ def used(best: Contender) -> dict[str, Any]:
 
 def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:
     """Make the model as sure as it was right out of fold. The rows' probabilities, and what these say about
-    the labels that the model gave them (`transduction_`)."""
+    the labels that the model gave them (`transduction_`).
+
+    The sets tell a temperature, and the known labels correct it, the more the more of them there are.
+    """
     sets, mask, p, clean = data.candidates, data.candidates.mask, best.probabilities, data.clean
-    judged = ~np.isnan(p[:, 0])
-    if not judged.all():
+    if np.isnan(p).any():
         return p, label_errors(fitted.transduction_, mask)
-    enough = clean is not None and len(clean) >= ENOUGH
-    right = np.eye(sets.n_classes, dtype=bool)[clean.columns] if clean is not None else mask
-    t = temperature(best.clean_probabilities, right) if enough else temperature(p, mask)
-    fitted.set_temperature(t)
-    p = tempered(p, t)
+    by_sets = t = temperature(p, mask)
     possible = np.ones_like(mask) if sets.truth_may_be_outside else mask
-    believed = p if data.likelihoods is None else tempered(p, 1.0, EXPONENT * data.likelihoods)
-    believed = restricted(believed, possible)
-    trusted = np.zeros(len(p), dtype=bool)
-    if data.clean_rows is not None:
-        trusted[data.clean_rows] = True
-        if enough:  # wrong candidates look like the right one: among them alone a model is right less often
-            t = temperature(believed[data.clean_rows], right)
-            believed = restricted(tempered(believed, t), possible)
+    evidence = 0.0 if data.likelihoods is None else EXPONENT * data.likelihoods
+
+    def belief(said: np.ndarray, t: float) -> np.ndarray:
+        return restricted(tempered(said, t, evidence), possible)
+
+    believed, trusted = belief(p, t), np.zeros(len(p), dtype=bool)
+    if clean is not None:
+        right, held = np.eye(sets.n_classes, dtype=bool)[clean.columns], best.clean_probabilities
+        judged = ~np.isnan(held[:, 0])
+        t = temperature(held[judged], right[judged], expected=by_sets)
+        # models out of fold knew fewer rows: they doubt too much; the last one knew the row: too little
+        both = np.sqrt(p * fitted.prepared_proba(fitted.prepare(data.x)))
+        if data.clean_rows is None:
+            believed = belief(both, t)
+        else:  # wrong candidates look like the right one: among them alone a model is right less often
+            trusted[data.clean_rows] = True
+            inside = temperature(believed[data.clean_rows], right, expected=1.0)
+            believed = restricted(tempered(belief(both, by_sets), inside), possible)
+    fitted.set_temperature(t)
     labels = fitted.transduction_.argmax(axis=1)
-    return p, label_errors(believed, possible, labels=labels, trusted=trusted)
+    return tempered(p, t), label_errors(believed, possible, labels=labels, trusted=trusted)
 
 
 @dataclass

@@ -22,6 +22,7 @@ from oneof.classifier.scoring import label_free
 
 EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
 """Standard errors of the difference within which two contenders count as equal."""
+COVERING, SUPPORT = "covering rate", "support of the prediction"
 RECORDS = ("crowd", "rplg+", "proden", "cc")
 """Methods in the order of `results/rplg_plus`, on tables."""
 
@@ -129,13 +130,20 @@ def score(contender: Contender, data: ChoiceData) -> float:
     return mean_and_error(criteria(contender, data)[0])[0]
 
 
+def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What decides where the score leaves contenders equal, with its key in `selection_`; a table of scores
+    alone would leave it open why an equal one is not as good."""
+    names = [(name, name.replace(" ", "_")) for name in (COVERING, SUPPORT)]
+    return [(n, key) for row in selection[:1] for n, key in names if key in row and n != row["judged_by"]]
+
+
 def table(
     finalists: Sequence[Contender], others: Sequence[Contender], data: ChoiceData
 ) -> list[dict[str, Any]]:
     """`selection_`: finalists in their order, the chosen one first, then those that left earlier."""
     winner = criteria(finalists[0], data)
     voted = data.likelihoods is not None
-    by = "support of the prediction" if voted else "covering rate"
+    by = SUPPORT if voted else COVERING
     made = []
     for place, c in enumerate((*finalists, *others)):
         found = criteria(c, data)

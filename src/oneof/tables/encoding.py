@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates.cells import short
+from oneof.candidates.cells import counted, short
 from oneof.tables.column_codes import ColumnCode, learned_code, stored_code
 from oneof.tables.columns import as_column, as_columns
 from oneof.tables.errors import DataError
@@ -124,9 +124,8 @@ class TableEncoder:
                 parts.append(f"{count} {text}")
         absent = sum(code.flag for code in self.codes)
         more = f", {absent} with missing values" if absent else ""
-        plural = "s" if len(self.codes) > 1 else ""
-        features = f"{len(self.feature_names)} feature{'s' if len(self.feature_names) > 1 else ''}"
-        return f"{' and '.join(parts)} column{plural}{more}: {features}"
+        columns = "column" if len(self.codes) == 1 else "columns"
+        return f"{' and '.join(parts)} {columns}{more}: {counted(len(self.feature_names), 'feature')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values."""

@@ -286,13 +286,14 @@ class Fit:
 
     def _say_how_it_went(self, fitted: Fitted) -> None:
         from oneof.app.fit_page.facts import Share
+        from oneof.candidates.cells import counted
 
         model, checked = fitted.model, fitted.checked
         if self.method == "auto":
             self._say_what_was_chosen(model)
         else:
             loss = model.history_[-1]["loss"]
-            print(f"{model.method_.info.name}: {len(model.history_)} epochs, loss {loss:.3f}")
+            print(f"{model.method_.info.name}: {counted(len(model.history_), 'epoch')}, loss {loss:.3f}")
         if checked is not None:
             right = checked.probabilities.argmax(axis=1) == checked.columns
             print(f"accuracy on rows that nothing was learned from: {Share.of(right)}")
@@ -314,24 +315,26 @@ class Fit:
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
         """The best, the baselines, and whatever every fold has judged."""
         from oneof.app.commands.show import show_table
+        from oneof.classifier.standings import further_criteria
 
-        rows = model.selection_
+        rows, further = model.selection_, further_criteria(model.selection_)
         most = rows[0]["rounds"]
         shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]
         if most and len(shown) > 1:
             show_table(
                 f"{rows[0]['judged_by']}, out of fold",
-                ["contender", "score", "± standard error", "as good"],
+                ["contender", "score", "± standard error", *(title for title, _ in further), "as good"],
                 [
                     [
                         row["name"],
                         f"{row['score']:.1%}",
                         f"{row['standard_error']:.1%}",
-                        "chosen" if row["chosen"] else "yes" if row["as_good"] else "",
+                        *(f"{row[key]:.1%}" for _, key in further),
+                        "chosen" if row["chosen"] else "yes" if row["as_good"] else "no",
                     ]
                     for row in shown
                 ],
-                right=["score", "± standard error"],
+                right=["score", "± standard error", *(title for title, _ in further)],
             )
         print(model.selection_note_)
         if self.net == "mlp" and rows[0]["kind"] == "method" and model.chosen_model().net == "linear":

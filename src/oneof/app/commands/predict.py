@@ -49,6 +49,7 @@ class Predict:
 
         from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_file
+        from oneof.candidates.cells import counted
         from oneof.classifier.persist import load
         from oneof.tables.free_text import use_sentences
         from oneof.tables.text import TextForm
@@ -67,9 +68,9 @@ class Predict:
                 update(self.table.name, rows, None)
 
             done = predict_file(model, self.table, self.out, self.wishes, progress, form)
-        facts = [f"{done.rows} predictions", f"mean confidence {done.confidence:.1%}"]
+        facts = [counted(done.rows, "prediction"), f"mean confidence {done.confidence:.1%}"]
         if self.wishes.reject_below is not None:
-            facts.append(f"{done.rejected} rows without a label")
+            facts.append(f"{counted(done.rejected, 'row')} without a label")
         if self.wishes.coverage is not None:
             facts.append(f"{done.set_size:.2f} classes per set")
         print(f"{', '.join(facts)}: {self.out}")

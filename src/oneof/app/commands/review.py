@@ -50,6 +50,7 @@ class Review:
                 "  Install it with: pip install 'oneof[review]'"
             ) from None
         from oneof.app.review.decisions import Decisions
+        from oneof.candidates.cells import counted
 
         server = ReviewServer(self.run_folder, data, self.port)
         address = server.url + (f"&class={quote(self.class_name)}" if self.class_name else "")
@@ -60,7 +61,7 @@ class Review:
             server.run()
         decisions = Decisions(self.run_folder, data)
         skipped = f", {len(decisions.skipped)} skipped" if decisions.skipped else ""
-        print(f"\n{len(decisions.decided)} rows decided{skipped}: {decisions.path}")
+        print(f"\n{counted(len(decisions.decided), 'row')} decided{skipped}: {decisions.path}")
         if decisions.decided:
             print(f"next:   oneof fit ... --clean {shlex.quote(str(decisions.path))}")
         return 0

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from torch import nn
 
 from oneof.candidates import Candidates
+from oneof.candidates.cells import counted
 from oneof.classifier.choice import LONG_FITS
 from oneof.classifier.contenders import METHODS
 from oneof.classifier.estimator import PartialLabelClassifier
@@ -53,7 +54,7 @@ class Estimate:
     def describe(self, epochs: int, compared: bool = False) -> str:
         """One line; `compared`: so many trainings are to come that the choice takes `LONG_FITS` long ones."""
         size = f"{self.parameters / 1e6:.2f} million" if self.parameters >= 1e5 else f"{self.parameters:,}"
-        time = f"{about(self.seconds(epochs))} for {epochs} epoch{'s' if epochs > 1 else ''}"
+        time = f"{about(self.seconds(epochs))} for {counted(epochs, 'epoch')}"
         if compared:
             time += f", {about(LONG_FITS * self.seconds(epochs))} for the whole comparison"
         return (

@@ -14,7 +14,7 @@ import numpy as np
 from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import is_missing, native
+from oneof.candidates.cells import counted, is_missing, native
 from oneof.candidates.compact import row_blocks
 from oneof.candidates.questions import about_features, ask
 from oneof.tables.candidate_files import load_annotations
@@ -244,7 +244,7 @@ def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
     else:
         place = positions([str(v) for v in annotations.ids], names, str(file), str(folder))
         if len(place) < len(files):
-            notes.append(f"{len(files) - len(place)} images without candidates are left out")
+            notes.append(f"{counted(len(files) - len(place), 'image')} without candidates left out")
         files = tuple(files[i] for i in place)
     read = read_folder(folder, size, files)
     if len(read.skipped) == len(files):

@@ -8,6 +8,8 @@ from pathlib import Path
 from oneof.app.fit_page import figures
 from oneof.app.fit_page.facts import DECIDED, KEPT, FitFacts, FitOutcome, fit_facts
 from oneof.app.fit_page.templates import fill
+from oneof.candidates.cells import counted
+from oneof.classifier.standings import further_criteria
 from oneof.tables.files import write_text
 
 REVIEWED = 50
@@ -39,6 +41,7 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
         unbroken=UNBROKEN,
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
+        further=further_criteria(outcome.selection),
         decided=DECIDED,
     )
 
@@ -89,8 +92,8 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
     if expected is not None:
         made.append(
             f"Of the {facts.learned:,} labels it chose among candidates about {expected:,} "
-            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong, by models that had not seen "
-            "the row; the most doubtful ones are listed below."
+            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong; the most doubtful "
+            "ones are listed below."
         )
     if facts.resolved.n:
         made.append(
@@ -99,8 +102,8 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
         )
     if facts.changed.k:
         made.append(
-            f"In {facts.changed.k:,} rows ({facts.changed.value:.1%}) it predicts another label than the one "
-            f"it was trained towards, in {facts.outside.k:,} of them one outside the candidates."
+            f"In {counted(facts.changed.k, 'row')} ({facts.changed.value:.1%}) it predicts another label "
+            f"than the one it was trained towards, in {facts.outside.k:,} of them one outside the candidates."
         )
     if facts.pairs and facts.pairs[0].rows > 1:
         pair = facts.pairs[0]

@@ -1,0 +1,185 @@
+"""Who takes part in a choice, who is better, and the baselines it is measured by."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import oneof
+from oneof import Candidates, PartialLabelClassifier
+from oneof.classifier.baselines import KnownRows, fit_baseline
+from oneof.classifier.contenders import ChoiceData, Contender, portfolio, promising
+from oneof.classifier.standings import as_good, further_criteria, note, ordered, table
+from tests.test_choice import MASK, X, Y, answered, auto
+
+# ---- who takes part, and who is better --------------------------------------------------------
+
+
+def entries(clean=None, x=X, **more):
+    model = auto(**more)
+    model._inputs(X, reset=True)
+    data = ChoiceData.of(model, x, Candidates.from_mask(MASK), clean, None, 0)
+    return {name: settings for name, _, settings in portfolio(model, data, 50)}
+
+
+def test_the_portfolio_follows_what_was_asked_for():
+    whole = entries()
+    assert {s["net"] for s in whole.values()} == {"linear", "mlp"}
+    assert {s.get("scaling") for s in whole.values()} == {None, "standard", "global"}
+    assert whole["rplg+, mlp, short"]["epochs"] == 10
+    assert whole["rplg+, mlp, long"]["epochs"] == 50
+    assert {s["net"] for s in entries(net="linear").values()} == {"linear"}
+    assert {s["scaling"] for s in entries(scaling="minmax").values() if "scaling" in s} == {"minmax"}
+    own = entries(net=torch.nn.Linear(4, 3))
+    assert all(name.split(", ")[1] == "own net" for name in own)
+
+
+def test_who_said_what_brings_the_crowd_method_in():
+    made = answered().candidates
+    data = ChoiceData.of(auto(), X, made, None, None, 0)
+    methods = {s["method"] for _, kind, s in portfolio(auto(), data, 50) if kind == "method"}
+    assert methods == {"proden", "rplg+", "crowd"}
+
+
+def contender(name, hits, **settings):
+    """One that is right (and inside its sets) for so many of ten rows."""
+    p = np.where(np.arange(10) < hits, 0.9, 0.1)
+    made = Contender(
+        name, "method", {"method": "proden", "net": "mlp", "scaling": "standard", **settings}, None, None
+    )
+    made.settings = {"epochs": 10, "lr": 1.0, **made.settings}
+    made.probabilities = np.column_stack([p, 1 - p])
+    made.clean_probabilities = np.zeros((0, 2))
+    return made
+
+
+def ten_rows():
+    mask = np.tile([True, False], (10, 1))
+    return ChoiceData(np.zeros((10, 1)), Candidates.from_mask(mask), None, None, [], [])
+
+
+def test_the_better_one_wins_and_equals_come_in_the_order_of_the_records():
+    data = ten_rows()
+    bad, good = contender("bad", 2), contender("good", 9)
+    assert ordered([bad, good], data) == [good, bad]
+    linear, plus = contender("linear", 9, net="linear"), contender("plus", 9, method="rplg+")
+    assert ordered([bad, good, plus], data, final=True) == [plus, good, bad]
+    assert ordered([bad, linear, contender("mlp", 8)], data, final=True)[0] is linear  # data choose the net
+    assert ordered([contender("short", 9, epochs=2), good], data, final=True)[0] is good
+    almost = contender("almost", 8, method="rplg+")
+    assert ordered([good, almost], data, final=True) == [almost, good]  # one row of ten tells nothing
+    assert ordered([good, almost], data) == [good, almost]  # but nobody is preferred before the end
+    assert as_good(np.array([1.0, np.nan, 0]), np.array([1.0, 1, 0]))
+
+
+def test_a_few_clean_rows_leave_the_word_to_the_sets():
+    data = ten_rows()
+    data = ChoiceData(data.x, data.candidates, KnownRows(np.zeros((2, 1)), np.array([0, 0])), None, [], [])
+    lucky, good = contender("lucky", 4), contender("good", 9)
+    lucky.clean_probabilities = np.array([[0.9, 0.1], [0.9, 0.1]])
+    good.clean_probabilities = np.array([[0.1, 0.9], [0.9, 0.1]])
+    assert ordered([lucky, good], data) == [good, lucky]
+    many = KnownRows(np.zeros((40, 1)), np.zeros(40, dtype=int))
+    data = ChoiceData(data.x, data.candidates, many, None, [], [])
+    lucky.clean_probabilities = np.tile([0.9, 0.1], (40, 1))
+    good.clean_probabilities = np.where(np.arange(40)[:, None] % 2, [0.9, 0.1], [0.1, 0.9])
+    assert ordered([lucky, good], data) == [lucky, good]
+
+
+@pytest.mark.filterwarnings("ignore:10 of 10 rows")
+def test_support_counts_where_candidates_carry_evidence():
+    data, sure = ten_rows(), contender("sure", 10)
+    voted = Candidates(np.ones((10, 2), dtype=bool), "ab", evidence=np.tile([1.0, 4.0], 10))
+    data = replace(data, candidates=voted)
+    other = contender("other", 0)
+    assert ordered([sure, other], data) == [other, sure]
+
+
+def test_a_long_training_is_no_better_where_sets_are_noisy():
+    data, short, long = ten_rows(), contender("short", 9, epochs=2), contender("long", 9)
+    assert ordered([short, long], data, final=True)[0] is long
+    noisy = replace(data, candidates=data.candidates.replace(truth_may_be_outside=True))
+    assert ordered([short, long], noisy, final=True)[0] is short
+
+
+def test_hopeless_contenders_are_left_out():
+    data = ten_rows()
+
+    def order(some):
+        return ordered(some, data)
+
+    standard = contender("a", 3, epochs=2, lr=0.3)
+    scaled = contender("b", 9, epochs=2, lr=0.3, scaling="global")
+    plus = contender("c", 0, epochs=2, lr=0.3, method="rplg+")
+    assert promising(standard, [], order)
+    assert not promising(plus, [standard, scaled], order)  # the scaling that served the first method worse
+    plus = contender("c", 8, epochs=2, lr=0.3, method="rplg+", scaling="global")
+    assert promising(plus, [standard, scaled], order)
+    short = [standard, scaled, plus]
+    assert not promising(contender("d", 0), short, order)
+    assert promising(contender("e", 0, scaling="global"), short, order)
+
+
+def test_the_note_says_when_a_baseline_is_as_good_or_better():
+    row = {"name": "x", "kind": "method", "score": 0.8, "standard_error": 0.01, "judged_by": "covering rate"}
+    plain = {**row, "name": "linear model", "kind": "baseline"}
+    assert (
+        note([{**row, "as_good": True}, {**plain, "as_good": False}])
+        == "x was chosen: covering rate 0.800 ± 0.010."
+    )
+    assert "The baseline is as good: linear model has 0.800." in note([row, {**plain, "as_good": True}])
+    assert "It is a baseline" in note([plain, row])
+
+
+@pytest.mark.parametrize("n_clean", [0, 40])
+def test_a_table_names_all_that_decides(n_clean):
+    """Two that are right on the same clean rows, but one of them is outside its sets more often."""
+    data, good, bad = ten_rows(), contender("good", 9), contender("bad", 2)
+    if n_clean:
+        data = replace(data, clean=KnownRows(np.zeros((n_clean, 1)), np.zeros(n_clean, dtype=int)))
+        good.clean_probabilities = bad.clean_probabilities = np.tile([0.9, 0.1], (n_clean, 1))
+    made = table([good, bad], [], data)
+    assert not made[1]["as_good"]
+    assert further_criteria(made) == ([("covering rate", "covering_rate")] if n_clean else [])
+    if n_clean:
+        assert made[0]["score"] == made[1]["score"]
+        assert made[0]["covering_rate"] > made[1]["covering_rate"]
+
+
+# ---- baselines --------------------------------------------------------------------------------
+
+
+def baseline(kind, clean=None, mask=MASK):
+    model = PartialLabelClassifier("average", net="linear", device="cpu")
+    return fit_baseline(model, kind, X, Candidates.from_mask(mask), clean, seed=0)
+
+
+def test_a_baseline_is_logistic_regression_in_a_net(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    model = baseline("clean rows alone", KnownRows(X[:30], Y[:30]))
+    same = LogisticRegression(max_iter=200).fit(model.prepare(X[:30]), Y[:30])
+    np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(model.prepare(X)), atol=1e-4)
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(oneof.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+    assert baseline("random candidate").score(X, Y) > 0.8
+
+
+def test_classes_that_no_label_names_are_never_predicted():
+    two = KnownRows(X[Y < 2], Y[Y < 2])
+    assert set(baseline("clean rows alone", two).predict(X)) == {0, 1}
+    one = KnownRows(X[Y == 1], Y[Y == 1])
+    assert set(baseline("clean rows alone", one).predict(X)) == {1}
+
+
+def test_a_random_candidate_does_not_repeat_the_draw_of_the_sets():
+    """Sets drawn with the same seed and shape would tell which candidate is the true one."""
+    rng = np.random.default_rng(0)
+    y = np.zeros(3000, dtype=int)
+    mask = rng.random((3000, 4)) < 0.5
+    mask[:, 0] = True
+    from oneof.classifier.baselines import _likeliest
+
+    share = np.mean(_likeliest(mask, 0) == y)
+    assert share == pytest.approx(np.mean(1 / mask.sum(axis=1)), abs=0.04)
