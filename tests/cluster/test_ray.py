@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from oneof import PartialLabelClassifier
 from oneof.app.many_tables import predict_tables
@@ -15,7 +16,7 @@ from oneof.lab.records import Records, read
 from oneof.lab.run import run_lab
 from oneof.lab.runners.ray import RayRunner
 from oneof.tables.errors import DataError
-from oneof.training.cluster import ClusterError
+from oneof.training.cluster import Cluster, ClusterError
 from tests.bench.test_lab import run, without_times
 from tests.bench.toy import toy_protocol, write_mat
 
@@ -92,3 +93,29 @@ def test_tables_are_predicted_although_a_node_is_lost(cluster, tmp_path):
     assert predict_tables(model, tables, out, cluster.address) == 0  # all is there
     with pytest.raises(DataError, match="other wishes"):
         predict_tables(model, tables, out, cluster.address, Wishes(reject_below=0.5))
+
+
+def test_a_choice_is_the_same_on_a_cluster_although_a_node_is_lost(cluster, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 4))
+    truth = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0)
+    mask = np.eye(3, dtype=bool)[truth] | (rng.random((240, 3)) < 0.4)
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    came, ready = [], Cluster.ready
+
+    def lose_the_second_node(self, *given):
+        ended = ready(self, *given)
+        came.extend(ended)
+        if len(came) == 2:
+            cluster.remove_node(second, allow_graceful=False)
+        return ended
+
+    monkeypatch.setattr(Cluster, "ready", lose_the_second_node)
+    model = PartialLabelClassifier("auto", epochs=4, device="cpu")
+    there = model.set_params(cluster=cluster.address).fit(x, mask)
+    assert len(came) > 4
+    here = clone(model).set_params(cluster=None).fit(x, mask)
+    assert [row["name"] for row in there.selection_] == [row["name"] for row in here.selection_]
+    np.testing.assert_allclose(there.out_of_fold_, here.out_of_fold_, atol=1e-5)
+    np.testing.assert_allclose(there.predict_proba(x), here.predict_proba(x), atol=1e-5)

@@ -25,6 +25,7 @@ from oneof.candidates import Candidates
 from oneof.classifier.baselines import fit_baseline
 from oneof.classifier.calibration import LabelErrors, label_errors, temperature, tempered
 from oneof.classifier.contenders import METHODS, ChoiceData, Contender, portfolio, promising
+from oneof.classifier.elsewhere import opinions_from_cluster
 from oneof.classifier.fold_files import FoldFiles
 from oneof.classifier.scoring import restricted
 from oneof.classifier.standings import note, ordered, score, table
@@ -132,12 +133,14 @@ class Comparison:
     data: ChoiceData
     seed: int
     began: float = field(default_factory=lambda: time.perf_counter())
+    ahead: dict[tuple[str, int], list[np.ndarray]] = field(default_factory=dict)
+    """Opinions that came from a cluster, by contender and fold."""
 
     def __post_init__(self) -> None:
         model, data = self.model, self.data
         n, c = data.candidates.shape
         shared = model.get_params(deep=False)
-        for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device"):
+        for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device", "cluster"):
             shared.pop(name)
         weights = None if data.weights is None else data.weights.tolist()
         key = repr((shared, self.seed, weights, [fold.tolist() for fold in data.folds]))
@@ -196,8 +199,10 @@ class Comparison:
         with closing(progress):
             for number in range(rounds):
                 judged: list[Contender] = []
+                if not over:
+                    self.judge_ahead([(contender, number) for contender in there], self.data)
                 for contender in there:
-                    missing = self.files.read(contender.name, contender.settings, number) is None
+                    missing = self.stored(contender, number, self.data) is None
                     if (missing and (over or self.out_of_time(contender, number))) or not (
                         number or promising(contender, judged, order)
                     ):
@@ -219,7 +224,9 @@ class Comparison:
         if data is not self.data:
             unknown = (np.full((n, c), np.nan), np.full((data.n_clean, c), np.nan))
             best = Contender(best.name, best.kind, best.settings, *unknown)
-        for number in range(best.rounds, len(data.folds)):
+        left = range(best.rounds, len(data.folds))
+        self.judge_ahead([(best, number) for number in left], data)
+        for number in left:
             self.judge(best, number, data)
         return best
 
@@ -228,21 +235,45 @@ class Comparison:
         data = data or self.data
         held, clean_held = data.folds[number], data.clean_folds[number]
         began = time.perf_counter()
-        if data is not self.data:
-            number += len(self.data.folds)  # a name of its own
-        stored = self.files.read(contender.name, contender.settings, number)
+        stored = self.stored(contender, number, data)
         if stored is None:
-            rows = np.setdiff1d(np.arange(len(data.x)), held)
-            fitted = self.fitted(contender, rows, np.setdiff1d(np.arange(data.n_clean), clean_held))
-            stored = [fitted.prepared_proba(fitted.prepare(data.x[held]))]
-            if data.clean is not None and len(clean_held):
-                stored.append(fitted.prepared_proba(fitted.prepare(data.clean.x[clean_held])))
-            self.files.write(contender.name, contender.settings, number, stored)
+            stored = self.opinion(contender, number, data)
+            self.files.write(contender.name, contender.settings, self.place(number, data), stored)
         contender.probabilities[held] = stored[0]
         if len(stored) > 1:
             contender.clean_probabilities[clean_held] = stored[1]
         contender.rounds += 1
         contender.seconds += time.perf_counter() - began
+
+    def opinion(self, contender: Contender, number: int, data: ChoiceData) -> list[np.ndarray]:
+        """Probabilities of a fold's rows, and of its clean rows, by a model that has seen none of them."""
+        held, clean_held = data.folds[number], data.clean_folds[number]
+        rows = np.setdiff1d(np.arange(len(data.x)), held)
+        fitted = self.fitted(contender, rows, np.setdiff1d(np.arange(data.n_clean), clean_held))
+        found = [fitted.prepared_proba(fitted.prepare(data.x[held]))]
+        if data.clean is not None and len(clean_held):
+            found.append(fitted.prepared_proba(fitted.prepare(data.clean.x[clean_held])))
+        return found
+
+    def place(self, number: int, data: ChoiceData) -> int:
+        """The number of a fold among all: those of other data have numbers of their own."""
+        return number if data is self.data else number + len(self.data.folds)
+
+    def stored(self, contender: Contender, number: int, data: ChoiceData) -> list[np.ndarray] | None:
+        place = self.place(number, data)
+        found = self.ahead.get((contender.name, place))
+        return found or self.files.read(contender.name, contender.settings, place)
+
+    def judge_ahead(self, wanted: Sequence[tuple[Contender, int]], data: ChoiceData) -> None:
+        """On a cluster: what will be asked for next, all at once."""
+        if self.model.cluster is None:
+            return
+        missing = [(c, n) for c, n in wanted if self.stored(c, n, data) is None]
+        settings = {c.name: c.settings for c, _ in missing}
+        for name, number, found in opinions_from_cluster(self, missing, data):
+            place = self.place(number, data)
+            self.ahead[name, place] = found
+            self.files.write(name, settings[name], place, found)
 
     def out_of_time(self, contender: Contender, number: int) -> bool:
         """Whether judging one more would leave too little of the budget for what the winner still needs."""

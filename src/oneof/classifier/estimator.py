@@ -82,6 +82,8 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
     budget : float, optional
         Seconds that `method="auto"` may take for comparison and last fit together; trainings are
         shortened, and comparisons left out, to keep it.
+    cluster : str, optional
+        Address of a Ray cluster on which `method="auto"` compares (extra `cluster`).
     callbacks : sequence, optional
         Told of every epoch: functions of its row of `history_`, or trackers (`oneof.training.tracking`).
         Before, `method="auto"` tells them of every comparison; those rows have a "contender".
@@ -176,6 +178,7 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         run: Any = None,
         max_seconds: float | None = None,
         budget: float | None = None,
+        cluster: str | None = None,
         callbacks: Sequence[Any] | None = None,
         verbose: bool = False,
         warm_start: bool = False,
@@ -202,6 +205,7 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         self.run = run
         self.max_seconds = max_seconds
         self.budget = budget
+        self.cluster = cluster
         self.callbacks = callbacks
         self.verbose = verbose
         self.warm_start = warm_start

@@ -84,6 +84,8 @@ class Fit:
     budget: Annotated[str | None, arg(metavar="TIME")] = None
     """Time for everything, such as 30s, 10m or 2h: trainings are shortened, and comparisons left out, to keep
     it."""
+    cluster: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """Compare on a Ray cluster (extra cluster); auto finds the one this machine belongs to."""
     lr: float = 1e-2
     """Learning rate."""
     weight_decay: float = 0.0
@@ -209,6 +211,7 @@ class Fit:
             clean_weight=self.clean_weight,
             random_state=self.seed,
             device=self.device,
+            cluster=self.cluster,
             run=self.out / "run" if self.resume else None,
             verbose=True,
         )
