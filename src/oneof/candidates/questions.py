@@ -28,19 +28,31 @@ from oneof.candidates.cells import (
 )
 
 Answer = Literal[
-    "sets", "names", "spelling", "na", "na-empty", "singletons", "many-classes", "leak", "unknown-tasks"
+    "sets",
+    "names",
+    "alike",
+    "spelling",
+    "na",
+    "na-empty",
+    "singletons",
+    "many-classes",
+    "leak",
+    "unknown-tasks",
 ]
 """What `accept` (on the command line `--accept`) can say.
 
-sets, names: cells such as bug;login are sets of labels, or names of one class each. spelling: Sparrow and
-sparrow are two classes. na, na-empty: n/a is a class, or an empty cell. singletons: every row has one
-candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the label
-is a feature. unknown-tasks: answers about rows that are not there are left out.
+sets, names: cells such as bug;login are sets of labels, or names of one class each. alike, spelling: Sparrow
+and sparrow are one class, or two. na, na-empty: n/a is a class, or an empty cell. singletons: every row has
+one candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the
+label is a feature. unknown-tasks: answers about rows that are not there are left out.
 """
 
 MARKS = (";", ",", "/")
 """What may stand between labels besides the bar, which always does."""
-UNSURE = frozenset({"unknown", "unsure", "undefined", "missing", "not available", "not applicable", "tbd"})
+UNSURE = frozenset(
+    {"unknown", "unsure", "not sure", "don't know", "dont know", "do not know"}
+    | {"undefined", "missing", "not available", "not applicable", "tbd"}
+)
 FEW_CLASSES = 10
 SCORE_FIELDS = (("label", "class", "name"), ("score", "probability", "prob", "confidence"))
 
@@ -108,7 +120,25 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
         cell: _tidied([part for v in labels for part in whole.get(v, (v,))], accept)
         for cell, labels in known.items()
     }
-    return [made[cell] if isinstance(cell, str) else cell for cell in listed]
+    labels = [made[cell] if isinstance(cell, str) else cell for cell in listed]
+    return one_spelling(labels) if "alike" in accept else labels
+
+
+def one_spelling(cells: Sequence[Any]) -> list[Any]:
+    """Labels as `read_labels` gives them, each class as it is spelled most often."""
+    sets = [list(cell) if isinstance(cell, COLLECTIONS) else [cell] for cell in cells]
+    usual: dict[str, str] = {}
+    for label, _ in Counter(v for labels in sets for v in labels if isinstance(v, str)).most_common():
+        usual.setdefault(_form(label), label)
+    return [
+        _tidied([usual[_form(v)] for v in labels], ()) if all(isinstance(v, str) for v in labels) else cell
+        for cell, labels in zip(cells, sets)
+    ]
+
+
+def _form(name: str) -> str:
+    """What spellings of one name have in common."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
 
 
 def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[list[Any]] | None:
@@ -224,15 +254,17 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     texts = [name for name in classes if isinstance(name, str)]
     by_form: dict[str, list[str]] = {}
     for name in texts:
-        form = " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
-        by_form.setdefault(form, []).append(name)
+        by_form.setdefault(_form(name), []).append(name)
     alike = [names for names in by_form.values() if len(names) > 1]
     if alike:
         made.append(
             Question(
                 f"{len(alike)} classes are spelled in several ways, such as {short(alike[0])}. Are they one "
-                "class?\n  If so, spell them alike.",
-                {"spelling": "they are different classes"},
+                "class?",
+                {
+                    "alike": "they are, spelled as in most cells",
+                    "spelling": "they are different classes",
+                },
             )
         )
     nothing = [name for name in texts if _says_nothing(name)]
