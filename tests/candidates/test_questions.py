@@ -157,7 +157,11 @@ def test_one_class_in_two_spellings_is_asked_about(tmp_path):
 def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
     lines = ["labels", "Sandy Loam|clay", "sandy_loam|Clay", "SANDY LOAM|clay|Clay", "Sandy Loam"]
     assert sets_of(tmp_path, lines, "alike") == [["Sandy Loam", "clay"]] * 3 + [["Sandy Loam"]]
-    assert read_labels([["clay", "Clay"], 3, None, "clay", "clay"], "y", ["alike"])[:3] == ["clay", 3, None]
+    assert read_labels([["clay", "Clay"], 3, None, "clay", "clay"], "y", ["alike"])[:3] == [
+        ("clay",),
+        3,
+        None,
+    ]
 
 
 def test_spellings_are_counted_over_all_annotators(tmp_path):

@@ -76,6 +76,17 @@ def test_numbers_as_ids_however_they_are_written(tmp_path):
     assert names(clean) == ["dog", "bird", None, None]
 
 
+def test_labels_of_other_rows_and_in_other_spellings(tmp_path):
+    (tmp_path / "gold.csv").write_text("id,label\nx,cow\np,DOG\ny,cat\nr,Bird\n")
+    data = rows(tmp_path)
+    with pytest.raises(DataError, match=r"2 ids are no training rows(?s:.)*--accept unknown-tasks"):
+        read_clean(str(tmp_path / "gold.csv"), data)
+    data.accept = ["unknown-tasks", "alike"]
+    clean = read_clean(str(tmp_path / "gold.csv"), data)
+    assert names(clean) == ["dog", None, "bird", None]
+    assert "2 trusted labels of" in clean.notes[0]
+
+
 def test_decisions_of_a_review(tmp_path):
     lines = [
         {"row": 0, "id": "p", "label": "cat", "action": "decide", "time": "x"},

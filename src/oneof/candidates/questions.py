@@ -6,7 +6,6 @@ arrays are taken as they are; cells of files and joined strings are looked at.
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from oneof.candidates.cells import (
     is_missing,
     short,
 )
+from oneof.candidates.spelling import form, one_spelling
 
 Answer = Literal[
     "sets",
@@ -122,23 +122,6 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     }
     labels = [made[cell] if isinstance(cell, str) else cell for cell in listed]
     return one_spelling(labels) if "alike" in accept else labels
-
-
-def one_spelling(cells: Sequence[Any]) -> list[Any]:
-    """Labels as `read_labels` gives them, each class as it is spelled most often."""
-    sets = [list(cell) if isinstance(cell, COLLECTIONS) else [cell] for cell in cells]
-    usual: dict[str, str] = {}
-    for label, _ in Counter(v for labels in sets for v in labels if isinstance(v, str)).most_common():
-        usual.setdefault(_form(label), label)
-    return [
-        _tidied([usual[_form(v)] for v in labels], ()) if all(isinstance(v, str) for v in labels) else cell
-        for cell, labels in zip(cells, sets)
-    ]
-
-
-def _form(name: str) -> str:
-    """What spellings of one name have in common."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
 
 
 def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[list[Any]] | None:
@@ -254,7 +237,7 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     texts = [name for name in classes if isinstance(name, str)]
     by_form: dict[str, list[str]] = {}
     for name in texts:
-        by_form.setdefault(_form(name), []).append(name)
+        by_form.setdefault(form(name), []).append(name)
     alike = [names for names in by_form.values() if len(names) > 1]
     if alike:
         made.append(

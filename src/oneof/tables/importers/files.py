@@ -14,7 +14,8 @@ from oneof.candidates import UNKNOWN, CandidateError
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import short
 from oneof.candidates.describe import describe
-from oneof.candidates.questions import QuestionError, one_spelling, read_labels
+from oneof.candidates.questions import QuestionError, read_labels
+from oneof.candidates.spelling import one_spelling
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
