@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oneof.app.fit.clean import CleanLabels, clean_inputs, divide, read_all_clean, read_clean
 from oneof.app.fit.training_data import TrainingData
 from oneof.candidates import Candidates
+from oneof.candidates.questions import QuestionError
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
@@ -80,6 +81,11 @@ def test_labels_of_other_rows_and_in_other_spellings(tmp_path):
     (tmp_path / "gold.csv").write_text("id,label\nx,cow\np,DOG\ny,cat\nr,Bird\n")
     data = rows(tmp_path)
     with pytest.raises(DataError, match=r"2 ids are no training rows(?s:.)*--accept unknown-tasks"):
+        read_clean(str(tmp_path / "gold.csv"), data)
+    data.accept = ["unknown-tasks"]
+    with pytest.raises(
+        QuestionError, match=r"'DOG' is spelled otherwise than the class 'dog' \(2 such labels"
+    ):
         read_clean(str(tmp_path / "gold.csv"), data)
     data.accept = ["unknown-tasks", "alike"]
     clean = read_clean(str(tmp_path / "gold.csv"), data)

@@ -254,8 +254,9 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     if nothing:
         made.append(
             Question(
-                f"{short(nothing)} stands for nothing in many files. Is it a class?",
-                {"na": "it is", "na-empty": "no, such cells are empty"},
+                f"{short(nothing)} {'stands' if len(nothing) == 1 else 'stand'} for nothing in many files. "
+                "A class?",
+                {"na": "yes", "na-empty": "no, such cells are empty"},
             )
         )
     if len(classes) > max(FEW_CLASSES, n_rows / 10):

@@ -33,9 +33,10 @@ def one_spelling(cells: Sequence[Any]) -> list[Any]:
 
 def spelled_as(labels: np.ndarray, classes: Iterable[Any]) -> np.ndarray:
     """Labels in the spelling of these classes, where they are one of them."""
-    usual = {form(name): name for name in classes if isinstance(name, str)}
-    made = labels.copy()
-    made[:] = [usual.get(form(v), v) if isinstance(v, str) else v for v in labels]
+    names = {name for name in classes if isinstance(name, str)}
+    usual = {form(name): name for name in names}
+    made = labels.astype(object)
+    made[:] = [usual.get(form(v), v) if isinstance(v, str) and v not in names else v for v in labels]
     return made
 
 

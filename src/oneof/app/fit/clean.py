@@ -14,6 +14,7 @@ import numpy as np
 
 from oneof.app.fit.training_data import TrainingData
 from oneof.candidates.cells import cell_text, short
+from oneof.candidates.questions import QuestionError
 from oneof.candidates.spelling import spelled_as
 from oneof.classifier.inputs import known, label_columns
 from oneof.tables.encoding import TableEncoder
@@ -101,7 +102,7 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
         clean.columns.pop(label)
         return CleanLabels(further, clean, [f"{file}: further rows with features of their own"])
     labels, unused = _from_table(clean, key, label, data)
-    made = _among_candidates(_columns_of(labels, data, f"{file}, row"), data, value)
+    made = _among_candidates(_columns_of(labels, data, f"{file}, training row"), data, value)
     if unused:
         made.notes.append(
             f"{unused} trusted labels of {value} are of rows without features or candidates, and not used"
@@ -127,8 +128,15 @@ def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray
     given = np.flatnonzero(known(labels))
     if not len(given):
         raise DataError(f"{what} names no trusted label: every entry is missing.")
-    if "alike" in data.accept:
-        labels = spelled_as(labels, data.candidates.classes)
+    spelled = spelled_as(labels, data.candidates.classes)
+    other = [i for i in given.tolist() if spelled[i] != labels[i]]
+    if other and "alike" not in data.accept:
+        label, name = labels[other[0]], spelled[other[0]]
+        raise QuestionError(
+            f"{what.partition(', ')[0]}: the trusted label {label!r} is spelled otherwise than the class "
+            f"{name!r} ({len(other)} such labels).\n  --accept alike: it is that class."
+        )
+    labels = spelled
     columns = np.full(len(labels), -1, dtype=np.int64)
     columns[given] = label_columns(labels, np.array(data.candidates.classes, dtype=object), what, rows=given)
     return columns
