@@ -239,7 +239,7 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
             f"  The training rows are {f'0 to {len(data) - 1}' if by_number else short(there, 5)}."
             + ("" if by_number else "\n  To leave such labels out: --accept unknown-tasks.")
         )
-    rest.update(map(cell_text, absent))
+    rest.update(str(cell_text(value)) for value in absent)
     labels = np.full(len(data), None, dtype=object)
     for name, value in zip(names, values):
         if name in rest:
