@@ -41,7 +41,7 @@ def oneof_program(capsys):
 
 def start(*arguments, encoding="utf-8"):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
-    command = [sys.executable, "-m", "oneof.app.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "oneof", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding=encoding, env=environment
     )

@@ -347,4 +347,5 @@ def test_jobs_of_unknown_length_are_tried_while_there_is_time(data, tmp_path):
     said = io.StringIO()
     outcome = run_lab(protocol, tmp_path / "b", Inline(), stream=said, minutes=60)
     assert (outcome.ran, outcome.left) == (6, 0)
-    assert "3 jobs, of unknown length, 3 in time" in said.getvalue()
+    assert "6 jobs can start, 1 at a time; how many end in time is not known" in said.getvalue()
+    assert "proden: 3 jobs, of unknown length\n" in said.getvalue()

@@ -5,11 +5,13 @@ import pytest
 
 from oneof.lab.errors import LabError
 from oneof.lab.paper import TABLES as PAPER
+from oneof.lab.plan import Plan
 from oneof.lab.plots import unbeaten
 from oneof.lab.protocol import Row
 from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, default_rows
-from oneof.lab.records import as_line, read
+from oneof.lab.records import Records, as_line, read
 from oneof.lab.report import draw_figures, verdict, write_report
+from oneof.lab.search import Search
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_latex, as_markdown, as_text, grid
 from tests.bench.toy import made_up_folder, toy_protocol, write_mat
@@ -86,6 +88,17 @@ def test_the_languages(folder):
     assert r"$\bullet$" in latex
     assert latex.count(r"\\") == 5
     assert "%" not in latex.replace(r"\%", "").split(r"\end{tabular}")[0]
+
+
+def test_a_table_without_a_finished_split_says_what_runs_first(tmp_path):
+    for search, said in ((Search(), "--configurations 1"), (None, "the same command goes on")):
+        plan = Plan(toy_protocol(write_mat(tmp_path), search=search), Records(tmp_path / str(search)))
+        plan.save(tmp_path / str(search), {"command": "oneof bench toy", "versions": {}})
+        (result,) = read_folder(tmp_path / str(search))
+        shown = as_text(result)
+        assert "No reported split is done yet" in shown
+        assert said in shown
+        assert ("--configurations" in shown) == (search is not None)
 
 
 def test_incomplete_rows_say_their_n(folder, tmp_path):

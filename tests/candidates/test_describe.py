@@ -88,7 +88,7 @@ def test_describe_command(tmp_path, capsys):
         "mine-sizes.png",
         "mine-together.png",
     ]
-    assert CandidatesDescribe(str(path), plots=False, json=True).run() == 0
+    assert CandidatesDescribe(str(path), figures=False, json=True).run() == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 50
 
 
@@ -115,7 +115,7 @@ def test_generate_command(tmp_path, monkeypatch, capsys, options):
     assert made.provenance["seed"] == 3
     assert CandidatesGenerate("digits", seed=3, json=True, **options).run() == 0
     assert json.loads(capsys.readouterr().out)["hash"] == made.hash
-    assert CandidatesDescribe(str(out), plots=False).run() == 0
+    assert CandidatesDescribe(str(out), figures=False).run() == 0
 
 
 @pytest.mark.parametrize(

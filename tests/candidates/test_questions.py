@@ -154,7 +154,26 @@ def test_one_class_in_two_spellings_is_asked_about(tmp_path):
     assert sets_of(tmp_path, lines, classes=("Sparrow", "sparrow", "crow"))[0] == ["Sparrow", "crow"]
 
 
-@pytest.mark.parametrize("word", ["n/a", "N/A", "NA", "None", "null", "?", "unknown", "#N/A", "-"])
+def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
+    lines = ["labels", "Sandy Loam|clay", "sandy_loam|Clay", "SANDY LOAM|clay|Clay", "Sandy Loam"]
+    assert sets_of(tmp_path, lines, "alike") == [["Sandy Loam", "clay"]] * 3 + [["Sandy Loam"]]
+    assert read_labels([["clay", "Clay"], 3, None, "clay", "clay"], "y", ["alike"])[:3] == [
+        ("clay",),
+        3,
+        None,
+    ]
+
+
+def test_spellings_are_counted_over_all_annotators(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("id,ann,bob\n0,peat,Peat\n1,Peat,Peat\n2,peat,CLAY\n3,clay,clay\n")
+    made = import_file(path, "wide", ImportOptions(accept=("alike",))).candidates
+    assert made.sets() == [["Peat"], ["Peat"], ["Peat", "clay"], ["clay"]]
+
+
+@pytest.mark.parametrize(
+    "word", ["n/a", "N/A", "NA", "None", "null", "?", "unknown", "don't know", "#N/A", "-"]
+)
 def test_a_class_called_nothing_is_asked_about(tmp_path, word):
     lines = ["id,labels", "0,cat|dog", f"1,{word}", "2,dog"]
     with pytest.raises(

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from oneof.app.fit_page import fit_facts, write_fit_report
-from oneof.app.fit_page.figures import confidence_histogram, count_ticks, curve, nice_top, size_bars
+from oneof.app.fit_page.figures import (
+    comparison,
+    confidence_histogram,
+    count_ticks,
+    curve,
+    nice_top,
+    size_bars,
+)
 from oneof.app.fit_page.page import draw, render, summary
 from oneof.app.review import ReviewData
 from oneof.candidates import Candidates
@@ -178,6 +185,23 @@ def test_as_many_rows_are_listed_as_labels_are_expected_to_be_wrong():
     html = render(made, fit_facts(made))
     assert html.count('<td class="candidates">') == 10
     assert "is wrong with a probability of 50%." in html
+    made = outcome(wrong=np.full(40, 0.9999))
+    assert "is wrong with a probability of more than 99%." in render(made, fit_facts(made))
+
+
+@pytest.mark.parametrize(
+    ("scores", "ticks"),
+    [
+        ((0.737, 0.369), ["20%", "40%", "60%", "80%", "100%"]),
+        ((0.991, 0.985), ["96%", "97%", "98%", "99%", "100%"]),
+        ((0.99, 0.01), ["0%", "25%", "50%", "75%", "100%"]),
+    ],
+)
+def test_the_comparison_has_round_ticks(scores, ticks):
+    rows = [{"score": s, "standard_error": 0.001, "rounds": 1, "kind": "method"} for s in scores]
+    rows = [{**row, "name": "x", "judged_by": "accuracy", "chosen": i == 0} for i, row in enumerate(rows)]
+    shown = re.findall(r">(\d+%)<", comparison(rows))
+    assert sorted(shown, key=lambda text: int(text[:-1])) == ticks
 
 
 def test_figures_are_well_formed_and_within_their_frame():

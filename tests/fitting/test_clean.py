@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oneof.app.fit.clean import CleanLabels, clean_inputs, divide, read_all_clean, read_clean
 from oneof.app.fit.training_data import TrainingData
 from oneof.candidates import Candidates
+from oneof.candidates.questions import QuestionError
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
@@ -74,6 +75,22 @@ def test_numbers_as_ids_however_they_are_written(tmp_path):
     (tmp_path / "gold.csv").write_text("number,label\n12,bird\n7,dog\n")
     clean = read_clean(str(tmp_path / "gold.csv"), rows(tmp_path, ids=("7", "12", "3", "4")), "number")
     assert names(clean) == ["dog", "bird", None, None]
+
+
+def test_labels_of_other_rows_and_in_other_spellings(tmp_path):
+    (tmp_path / "gold.csv").write_text("id,label\nx,cow\np,DOG\ny,cat\nr,Bird\n")
+    data = rows(tmp_path)
+    with pytest.raises(DataError, match=r"2 ids are no training rows(?s:.)*--accept unknown-tasks"):
+        read_clean(str(tmp_path / "gold.csv"), data)
+    data.accept = ["unknown-tasks"]
+    with pytest.raises(
+        QuestionError, match=r"'DOG' is spelled otherwise than the class 'dog' \(2 such labels"
+    ):
+        read_clean(str(tmp_path / "gold.csv"), data)
+    data.accept = ["unknown-tasks", "alike"]
+    clean = read_clean(str(tmp_path / "gold.csv"), data)
+    assert names(clean) == ["dog", None, "bird", None]
+    assert "2 trusted labels of" in clean.notes[0]
 
 
 def test_decisions_of_a_review(tmp_path):

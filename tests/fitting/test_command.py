@@ -197,7 +197,7 @@ def test_trusted_labels_of_rows_without_candidates_are_left_out(fit, tmp_path):
     write_clean(tmp_path / "gold.csv", 40)
     code, out, err = fit("t.csv", "--candidates", "labels", "--id", "name", "--clean", "gold.csv", *QUICK)
     assert code == 0, err
-    assert "5 trusted labels of gold.csv are of rows without candidates, and not used" in out
+    assert "5 trusted labels of gold.csv are of rows without features or candidates, and not used" in out
     assert "35 trusted labels were given" in out
     assert "valid feature names" not in err
 

@@ -73,10 +73,18 @@ def test_ids_that_do_not_match_are_named(here):
     with pytest.raises(DataError, match=r"1 of 4 ids of c.npz are not in .*: 's'"):
         from_table(here / "t.csv", "c.npz", "name")
     write_features(here / "t.csv", ("p", "q", "q", "s"))
-    with pytest.raises(DataError, match="the id 'q' stands in row 1 and in row 2"):
+    with pytest.raises(DataError, match=r"the id 'q' stands in row 1 and in row 2 .*\n  Keep one"):
         from_table(here / "t.csv", "c.npz", "name")
     with pytest.raises(DataError, match='no column "nome"'):
         from_table(here / "t.csv", "c.npz", "nome")
+
+
+def test_rows_that_stand_in_a_table_twice_count_once(here):
+    (here / "t.csv").write_text("name,x,seen\np,1,a|b\nq,,b\np,1,a|b\nq,,b\nr,3,\n")
+    data = from_table(here / "t.csv", "seen", "name")
+    assert data.ids == ("p", "q")
+    assert data.rest_ids == ("r",)
+    assert any("twice, counted once: 2" in note for note in data.notes)
 
 
 def test_embeddings_are_matched_by_order_or_by_row_number(here):

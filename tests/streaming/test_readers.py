@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oneof.app.streaming import table_batches
 from oneof.tables.errors import DataError
-from oneof.tables.reader import read_table, rows_per_batch
+from oneof.tables.reader import expected_rows, read_table, rows_per_batch
 from oneof.tables.table import stacked
 from oneof.training.sources import read_ahead
 
@@ -169,3 +169,18 @@ def test_a_large_file_is_not_in_memory_at_once(tmp_path):
     rows, grown = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert rows == 800_000
     assert grown < 120_000  # kilobytes; the file has 160 000
+
+
+def test_how_many_rows_a_file_has_is_known_before_it_is_read(tmp_path):
+    lines = [f"{i % 10},{i % 7}" for i in range(400_000)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *lines]) + "\n")
+    assert expected_rows(tmp_path / "t.csv") == pytest.approx(len(lines), rel=0.01)
+    (tmp_path / "t.jsonl").write_text('{"a": 1}\n' * 30)
+    assert expected_rows(tmp_path / "t.jsonl") == 30
+    pl.DataFrame({"a": range(17)}).write_parquet(tmp_path / "t.parquet")
+    assert expected_rows(tmp_path / "t.parquet") == 17
+    (tmp_path / "empty.csv").write_text("")
+    assert (expected_rows(tmp_path / "empty.csv") or 0) <= 0
+    np.save(tmp_path / "t.npy", np.zeros((3, 2)))
+    assert expected_rows(tmp_path / "t.npy") is None
+    assert expected_rows(tmp_path) is None

@@ -98,12 +98,12 @@ def test_pseudo_labels_are_distributions_on_the_candidates():
 
 def test_command_writes_tables_and_values(tmp_path, capsys):
     threads = torch.get_num_threads()
-    assert Theory(out=tmp_path, rows=5000, draws=0, plots=False).run() == 0
+    assert Theory(out=tmp_path, rows=5000, draws=0, figures=False).run() == 0
     assert torch.get_num_threads() == threads
     assert "## Verdicts" in capsys.readouterr().out
     assert (tmp_path / "theory.md").read_text(encoding="utf-8").startswith("# The theory of RPLG")
     values = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
-    assert values["command"] == f"oneof theory --out {tmp_path} --rows 5000 --draws 0 --no-plots"
+    assert values["command"] == f"oneof theory --out {tmp_path} --rows 5000 --draws 0 --no-figures"
     assert all(verdict["holds"] for verdict in values["verdicts"])
 
 

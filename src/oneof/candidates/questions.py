@@ -6,7 +6,6 @@ arrays are taken as they are; cells of files and joined strings are looked at.
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,21 +26,34 @@ from oneof.candidates.cells import (
     is_missing,
     short,
 )
+from oneof.candidates.spelling import form, one_spelling
 
 Answer = Literal[
-    "sets", "names", "spelling", "na", "na-empty", "singletons", "many-classes", "leak", "unknown-tasks"
+    "sets",
+    "names",
+    "alike",
+    "spelling",
+    "na",
+    "na-empty",
+    "singletons",
+    "many-classes",
+    "leak",
+    "unknown-tasks",
 ]
 """What `accept` (on the command line `--accept`) can say.
 
-sets, names: cells such as bug;login are sets of labels, or names of one class each. spelling: Sparrow and
-sparrow are two classes. na, na-empty: n/a is a class, or an empty cell. singletons: every row has one
-candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the label
-is a feature. unknown-tasks: answers about rows that are not there are left out.
+sets, names: cells such as bug;login are sets of labels, or names of one class each. alike, spelling: Sparrow
+and sparrow are one class, or two. na, na-empty: n/a is a class, or an empty cell. singletons: every row has
+one candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the
+label is a feature. unknown-tasks: answers about rows that are not there are left out.
 """
 
 MARKS = (";", ",", "/")
 """What may stand between labels besides the bar, which always does."""
-UNSURE = frozenset({"unknown", "unsure", "undefined", "missing", "not available", "not applicable", "tbd"})
+UNSURE = frozenset(
+    {"unknown", "unsure", "not sure", "don't know", "dont know", "do not know"}
+    | {"undefined", "missing", "not available", "not applicable", "tbd"}
+)
 FEW_CLASSES = 10
 SCORE_FIELDS = (("label", "class", "name"), ("score", "probability", "prob", "confidence"))
 
@@ -109,7 +121,8 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
         cell: _tidied([part for v in labels for part in whole.get(v, (v,))], accept)
         for cell, labels in known.items()
     }
-    return [made[cell] if isinstance(cell, str) else cell for cell in listed]
+    labels = [made[cell] if isinstance(cell, str) else cell for cell in listed]
+    return one_spelling(labels) if "alike" in accept else labels
 
 
 def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[list[Any]] | None:
@@ -224,23 +237,26 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     texts = [name for name in classes if isinstance(name, str)]
     by_form: dict[str, list[str]] = {}
     for name in texts:
-        form = " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
-        by_form.setdefault(form, []).append(name)
+        by_form.setdefault(form(name), []).append(name)
     alike = [names for names in by_form.values() if len(names) > 1]
     if alike:
         made.append(
             Question(
                 f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
-                "Are they one class?\n  If so, spell them alike.",
-                {"spelling": "they are different classes"},
+                "Are they one class?",
+                {
+                    "alike": "they are, spelled as in most cells",
+                    "spelling": "they are different classes",
+                },
             )
         )
     nothing = [name for name in texts if _says_nothing(name)]
     if nothing:
         made.append(
             Question(
-                f"{short(nothing)} stands for nothing in many files. Is it a class?",
-                {"na": "it is", "na-empty": "no, such cells are empty"},
+                f"{short(nothing)} {'stands' if len(nothing) == 1 else 'stand'} for nothing in many files. "
+                "A class?",
+                {"na": "yes", "na-empty": "no, such cells are empty"},
             )
         )
     if len(classes) > max(FEW_CLASSES, n_rows / 10):

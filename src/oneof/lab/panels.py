@@ -41,8 +41,7 @@ def require_matplotlib() -> Any:
         import matplotlib
     except ImportError:
         raise LabError(
-            "figures need matplotlib: pip install 'oneof[report]', or leave them out (--no-figures; "
-            "of `oneof theory`: --no-plots)."
+            "figures need matplotlib: pip install 'oneof[report]', or leave them out (--no-figures)."
         ) from None
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt

@@ -63,6 +63,7 @@ def accuracies(result: Result, net: str, path: Path) -> Path | None:
                 looks = ours | {"color": COLOURS[1]} if label == result.protocol.reference else ours
                 axis.errorbar(cell.mean, i, xerr=half, fmt="o", capsize=2, zorder=3, **looks)
         axis.set_yticks(range(len(labels)), [method_title(n) for n in labels])
+        axis.set_xlim(max(0, axis.get_xlim()[0]), min(101, axis.get_xlim()[1]))  # intervals of two splits
         axis.set_ylim(-0.6, len(labels) - 0.4)  # room for the outermost marks, however few rows there are
         axis.grid(axis="y", visible=False)
         if compared:
@@ -213,7 +214,7 @@ def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
     half = -(-k // 2)
     with panels(1, 0.9 + 0.2 * half) as (figure, (axis,)):
         figure.set_figwidth(WIDTH)
-        axis.set_xlim(k + 0.3, 0.7)
+        axis.set_xlim(k + 1.3, -0.3)
         axis.set_ylim(-half - 0.6, 1.6)
         axis.axis("off")
         axis.plot([1, k], [0, 0], color="black", linewidth=1)
@@ -223,7 +224,7 @@ def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
         for i, name in enumerate(order):
             right = i < half
             y = -(i + 1) if right else -(k - i)
-            edge = 0.8 if right else k + 0.2
+            edge = -0.2 if right else k + 1.2  # beside the axis: no line crosses a name
             colour = COLOURS[1] if name == result.protocol.reference else "black"
             axis.plot([found.ranks[name]] * 2, [0, y], color=colour, linewidth=0.8)
             axis.plot([found.ranks[name], edge], [y, y], color=colour, linewidth=0.8)

@@ -86,11 +86,14 @@ class Deadline:
             if end <= self.seconds:
                 fit[key] += 1
                 heapq.heapreplace(free, end)
-        lines = [f"{len(jobs)} jobs can start, {slots} at a time; {fit.total()} are expected to end in time"]
+        ending = f"{fit.total()} are expected to end in time"
+        if None in expected.values():
+            ending = "how many end in time is not known before one of each kind has run"
+        lines = [f"{len(jobs)} jobs can start, {slots} at a time; {ending}"]
         for key, n in waiting.items():
             one = expected[key]
-            takes = "of unknown length" if one is None else f"about {clock(one)} each"
-            lines.append(f"  {'  '.join(key)}: {n} jobs, {takes}, {fit[key]} in time")
+            takes = "of unknown length" if one is None else f"about {clock(one)} each, {fit[key]} in time"
+            lines.append(f"  {'  '.join(key)}: {n} jobs, {takes}")
         return lines
 
 

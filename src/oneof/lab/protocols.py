@@ -210,7 +210,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         Protocol(
             "quick", "A first look: digits with instance-dependent candidates",
-            default_rows(*TABULAR_METHODS, "rplg-nm", "oracle"), ("digits",), ("mlp",),
+            default_rows("rplg+", *TABULAR_METHODS, "rplg-nm", "oracle"), ("digits",), ("mlp",),
             recipe={**PAPER_RECIPE, "epochs": 60, "patience": 20}, search=None,
             seeds=tuple(range(5)), curves=5, figures=("accuracies", "curves", "consistency"),
         ),

@@ -125,7 +125,13 @@ def notes(result: Result, net: str) -> list[str]:
     """What stands below every table."""
     p, cells = result.protocol, [c for (n, _, _), c in result.cells.items() if n == net]
     counts = sorted({len(c.records) for c in cells if c.records})
-    if len({seed for c in cells for seed in c.test}) == 1:
+    if not counts:
+        lines = ["No reported split is done yet: the same command goes on."]
+        if p.search is not None:
+            lines.append(
+                "Hyper-parameters are searched first; --configurations 1 takes the defaults instead."
+            )
+    elif len({seed for c in cells for seed in c.test}) == 1:
         lines = [
             "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
         ]
@@ -133,7 +139,7 @@ def notes(result: Result, net: str) -> list[str]:
         marks = f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
         lines = [
             "Test accuracy in %, mean ± standard deviation over "
-            f"n = {' or '.join(map(str, counts)) or '0'} splits. "
+            f"n = {' or '.join(map(str, counts))} splits. "
             f"{marks if p.reference in result.labels else ''}"
             "Mean rank: over splits, then data sets; 1 is best."
         ]

@@ -26,6 +26,8 @@ from oneof.tables.unpacking import refuse_bomb, stored_arrays
 
 MOST_ROWS = 32768
 BATCH_BYTES = 32 << 20
+SAMPLE_BYTES = 1 << 20
+"""Of a text file, to tell the length of its lines."""
 SLICE = 3
 """Batches read from a Parquet file at once: a slice unpacks all of the pages it touches."""
 Names = set[str] | None
@@ -91,6 +93,22 @@ def read_table(path: str | Path, form: TextForm | None = None) -> Table:
             values = some.tolist() if isinstance(some, np.ndarray) else some
             made += [shared.setdefault(v, v) if isinstance(v, str) else v for v in values]
     return Table(path, columns, parts[0].classes, parts[0].form)
+
+
+def expected_rows(path: Path) -> int | None:
+    """About how many rows a file has, where that is known without reading it: for the time left."""
+    kind = path.suffix.lower()
+    if not path.is_file():
+        return None
+    if kind == ".parquet":
+        with reading(path, "Parquet file"):
+            return int(scan(path).select(needs_polars().len()).collect().item())
+    if kind not in (".csv", ".tsv", ".jsonl", ".ndjson"):
+        return None
+    with path.open("rb") as file:
+        start = file.read(SAMPLE_BYTES)
+    header = kind in (".csv", ".tsv")
+    return round(start.count(b"\n") * path.stat().st_size / max(1, len(start))) - header
 
 
 # ---- text -------------------------------------------------------------------------------------

@@ -139,8 +139,8 @@ class CandidatesDescribe:
     """Name of a data set that has candidate sets, a .mat file, or an .npz file of `candidates generate`."""
     out: Annotated[Path, arg(aliases=("--to",), metavar="FOLDER")] = Path()
     """Folder for the two pictures, NAME-sizes.png and NAME-together.png."""
-    plots: bool = True
-    """Whether to draw the pictures (needs matplotlib, the extra `report`)."""
+    figures: Annotated[bool, arg(aliases=("--plots",))] = True
+    """Draw the pictures (extra `report`)."""
     json: bool = False
     """Print the facts as JSON."""
 
@@ -152,7 +152,7 @@ class CandidatesDescribe:
             candidates = candidates_of(self.source)
         facts = describe(candidates)
         print(json.dumps(facts, indent=1) if self.json else as_text(facts))
-        if self.plots:
+        if self.figures:
             from oneof.lab.candidate_pictures import save_heat_map, save_size_chart
 
             name = Path(self.source).stem

@@ -71,8 +71,8 @@ class Theory:
     """Seed of all draws; with 0 and 200,000 rows the posteriors are those of the reference values."""
     delta: float = 0.05
     """Theorem 2 is checked where eta* − eta^b is at least this, so that its constant is finite."""
-    plots: bool = True
-    """Whether to draw the figure (needs matplotlib, the extra `report`)."""
+    figures: Annotated[bool, arg(aliases=("--plots",))] = True
+    """Draw the figure (extra `report`)."""
 
     def run(self) -> int:
         import json
@@ -88,7 +88,7 @@ class Theory:
         from oneof.tables.files import write_text
 
         self._check()
-        if self.plots:
+        if self.figures:
             require_matplotlib()
         began = time.perf_counter()
         theorems = {}
@@ -114,7 +114,7 @@ class Theory:
         write_text(self.out / "theory.md", text)
         write_text(self.out / "summary.json", json.dumps(values, indent=1) + "\n")
         written = ["theory.md", "summary.json"]
-        if self.plots:
+        if self.figures:
             written.append(save_figure(values, self.out / "theory.png").name)
         _say(f"written to {self.out}: {', '.join(written)}")
         failed = [verdict.statement for verdict in verdicts(found) if not verdict.holds]
@@ -138,7 +138,7 @@ class Theory:
             for name in ("out", "rows", "draws", "seed", "delta")
             if getattr(self, name) != getattr(default, name)
         ]
-        return " ".join(["oneof theory", *given, *([] if self.plots else ["--no-plots"])])
+        return " ".join(["oneof theory", *given, *([] if self.figures else ["--no-figures"])])
 
 
 def _say(text: str) -> None:

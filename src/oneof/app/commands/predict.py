@@ -45,13 +45,14 @@ class Predict:
     wishes: Wishes = field(default_factory=Wishes)
 
     def run(self) -> int:
-        from rich.progress import TextColumn, TimeElapsedColumn
+        from rich.progress import TextColumn
 
         from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_file
         from oneof.candidates.cells import counted
         from oneof.classifier.persist import load
         from oneof.tables.free_text import use_sentences
+        from oneof.tables.reader import expected_rows
         from oneof.tables.text import TextForm
 
         if self.embed is not None:
@@ -62,10 +63,11 @@ class Predict:
         form = TextForm(sep=self.sep, encoding=self.encoding)
         if self.cluster is not None:
             return self._on_cluster(model, form)
-        with bars(TextColumn("{task.completed} rows"), TimeElapsedColumn()) as update:
+        expected = expected_rows(self.table)
+        with bars(TextColumn("{task.completed} rows")) as update:
 
             def progress(rows: int) -> None:
-                update(self.table.name, rows, None)
+                update(self.table.name, rows, None if expected is None else max(expected, rows))
 
             done = predict_file(model, self.table, self.out, self.wishes, progress, form)
         facts = [counted(done.rows, "prediction"), f"mean confidence {done.confidence:.1%}"]
@@ -81,14 +83,14 @@ class Predict:
         return 0
 
     def _on_cluster(self, model: PartialLabelClassifier, form: TextForm) -> int:
-        from rich.progress import TextColumn, TimeElapsedColumn
+        from rich.progress import TextColumn
 
         from oneof.app.commands.show import bars
         from oneof.app.many_tables import predict_tables
 
         assert self.cluster is not None
         out = self.out.with_suffix("") if self.out == Predict.out else self.out
-        with bars(TextColumn("{task.completed} of {task.total} tables"), TimeElapsedColumn()) as update:
+        with bars(TextColumn("{task.completed} of {task.total} tables")) as update:
 
             def progress(done: int, total: int) -> None:
                 update(self.table.name, done, total)

@@ -15,7 +15,8 @@ GPU_SECONDS = {"fmnist": 230, "cifar10": 500, "cifar100": 460}
 SHORT_EPOCHS = 70
 NOTES = """takes about: one training at a time, on one core or one GPU (H200, images); * as far as known.
 A data set in brackets is not here and is left out: `oneof data info NAME` says where it comes from.
-next: oneof bench NAME, less of it with --methods, --data or --splits; then oneof report runs/bench/NAME"""
+next: oneof bench NAME, less of it with --methods, --data, --splits or --configurations 1
+(defaults in place of a search); then oneof report runs/bench/NAME"""
 
 
 def list_protocols(as_json: bool) -> int:

@@ -74,7 +74,7 @@ def show_table(
 def bars(*columns: object) -> Iterator[Callable[[str, int, int | None], None]]:
     """A bar per name in a terminal, silence elsewhere; tell it the name, how much is done and the total."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     tasks: dict[str, TaskID] = {}
     console = Console(stderr=True)
@@ -82,6 +82,9 @@ def bars(*columns: object) -> Iterator[Callable[[str, int, int | None], None]]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         *columns,  # type: ignore[arg-type]
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
         console=console,
         disable=not sys.stderr.isatty(),
     )

@@ -14,6 +14,8 @@ import numpy as np
 
 from oneof.app.fit.training_data import TrainingData
 from oneof.candidates.cells import cell_text, short
+from oneof.candidates.questions import QuestionError
+from oneof.candidates.spelling import spelled_as
 from oneof.classifier.inputs import known, label_columns
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
@@ -100,9 +102,11 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
         clean.columns.pop(label)
         return CleanLabels(further, clean, [f"{file}: further rows with features of their own"])
     labels, unused = _from_table(clean, key, label, data)
-    made = _among_candidates(_columns_of(labels, data, f"{file}, row"), data, value)
+    made = _among_candidates(_columns_of(labels, data, f"{file}, training row"), data, value)
     if unused:
-        made.notes.append(f"{unused} trusted labels of {value} are of rows without candidates, and not used")
+        made.notes.append(
+            f"{unused} trusted labels of {value} are of rows without features or candidates, and not used"
+        )
     return made
 
 
@@ -124,6 +128,15 @@ def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray
     given = np.flatnonzero(known(labels))
     if not len(given):
         raise DataError(f"{what} names no trusted label: every entry is missing.")
+    spelled = spelled_as(labels, data.candidates.classes)
+    other = [i for i in given.tolist() if spelled[i] != labels[i]]
+    if other and "alike" not in data.accept:
+        label, name = labels[other[0]], spelled[other[0]]
+        raise QuestionError(
+            f"{what.partition(', ')[0]}: the trusted label {label!r} is spelled otherwise than the class "
+            f"{name!r} ({len(other)} such labels).\n  --accept alike: it is that class."
+        )
+    labels = spelled
     columns = np.full(len(labels), -1, dtype=np.int64)
     columns[given] = label_columns(labels, np.array(data.candidates.classes, dtype=object), what, rows=given)
     return columns
@@ -196,7 +209,7 @@ def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
 
 
 def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -> tuple[np.ndarray, int]:
-    """One label per training row, None where the table has none; how many are of rows without candidates."""
+    """One label per training row, None where the table has none; how many are of other rows."""
     values = clean.labels(label)
     if key is None:  # nothing but labels: one per row
         if len(values) != len(data):
@@ -219,12 +232,14 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
     names = [cell_text(name) for name in given]
     rest = set() if by_number else set(data.rest_ids)
     absent = [value for value, name in zip(given, names) if name not in place and name not in rest]
-    if absent:
+    if absent and (by_number or "unknown-tasks" not in data.accept):
         raise DataError(
             f"{clean.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
             f"{short(absent, 5)}.\n"
             f"  The training rows are {f'0 to {len(data) - 1}' if by_number else short(there, 5)}."
+            + ("" if by_number else "\n  To leave such labels out: --accept unknown-tasks.")
         )
+    rest.update(str(cell_text(value)) for value in absent)
     labels = np.full(len(data), None, dtype=object)
     for name, value in zip(names, values):
         if name in rest:

@@ -21,9 +21,30 @@ def as_ids(values: Any, what: str) -> tuple[str, ...]:
     seen: dict[str | None, int] = {}
     for i, text in enumerate(texts):
         if text in seen:
-            raise DataError(f"the id {text!r} stands in row {seen[text]} and in row {i} of {what}.")
+            raise DataError(
+                f"the id {text!r} stands in row {seen[text]} and in row {i} of {what}.\n"
+                "  Keep one of the two, or give them ids of their own."
+            )
         seen[text] = i
     return tuple(map(str, texts))
+
+
+def without_repeats(table: Table, column: str) -> Table:
+    """The table without rows that stand in it before, the same in every cell; itself where any differ."""
+    first: dict[str | None, int] = {}
+    kept = []
+    for i, name in enumerate(map(cell_text, table.column(column))):
+        before = first.setdefault(name, i)
+        if before == i:
+            kept.append(i)
+        elif _cells(table, i) != _cells(table, before):
+            return table
+    return table.take(np.array(kept, dtype=np.int64))
+
+
+def _cells(table: Table, row: int) -> list[str]:
+    # as text: gaps are equal
+    return [repr(np.asarray(values[row]).tolist()) for values in table.columns.values()]
 
 
 def positions(

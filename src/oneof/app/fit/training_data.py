@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers
+from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers, without_repeats
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import counted, is_missing, native
@@ -175,9 +175,9 @@ def from_table(
     accept: Sequence[str] = (),
 ) -> TrainingData:
     """A table whose candidates are in one of its columns, or in a file made by `oneof candidates import`."""
-    table = read_table(path, form)
+    table = whole = read_table(path, form)
     if ids is not None:
-        table.column(ids)
+        table = without_repeats(whole, ids)
     if candidates in table.columns:
         data = _from_column(table, candidates, ids, accept)
     else:
@@ -190,6 +190,8 @@ def from_table(
         data = _matched(table, _annotations(file), ids, path, file, accept)
     data.accept = accept
     data.notes[:0] = table.form.note(path) if table.form is not None else []
+    if len(table) < len(whole):
+        data.notes.append(f"rows that stand in {path} twice, counted once: {len(whole) - len(table)}")
     return data
 
 

@@ -120,11 +120,14 @@ def reliability_diagram(bins: Sequence[Bin]) -> str:
 def comparison(selection: Sequence[dict[str, Any]]) -> str:
     """The score of every contender, by its number in the table; dashed: the best baseline."""
     judged = [(i, row, 1.96 * row["standard_error"]) for i, row in enumerate(selection, 1) if row["rounds"]]
-    low = math.floor(100 * max(0.0, min(row["score"] - error for _, row, error in judged))) / 100
+    low = max(0.0, min(row["score"] - error for _, row, error in judged))
     high = min(1.0, max(row["score"] + error for _, row, error in judged))
-    span = math.ceil(25 * max(high - low, 0.04) - 1e-9) / 25  # ticks are whole percents
-    low, last, by = min(low, 1 - span), len(selection) + 0.5, selection[0]["judged_by"]
-    ticks = [(low + span * k / 4, f"{low + span * k / 4:.0%}") for k in range(5)]
+    # four steps of a round size hold everything
+    steps = [(step, math.floor(low / step + 1e-9) * step) for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)]
+    step, below = next((step, below) for step, below in steps if below + 4 * step > high - 1e-9)
+    span, low = 4 * step, min(below, 1 - 4 * step)
+    last, by = len(selection) + 0.5, selection[0]["judged_by"]
+    ticks = [(low + step * k, f"{low + step * k:.0%}") for k in range(5)]
     places = [(i, str(i)) for i, _, _ in judged]
     frame = Frame((0.5, last), (low, low + span), places, ticks, "number in the table", by)
     plain = [row["score"] for _, row, _ in judged if row["kind"] == "baseline"]

@@ -146,7 +146,9 @@ class Signs:
         found, mask = [], self.data.candidates.rows([row])[0]
         if self.data.wrong is not None:
             label = self._name(self.pseudo_label[row])
-            found.append(f"{label} is wrong with a probability of {self.data.wrong[row]:.0%}.")
+            chance = float(self.data.wrong[row])
+            much = f"{chance:.0%}" if chance < 0.995 else "more than 99%"  # nothing is certain
+            found.append(f"{label} is wrong with a probability of {much}.")
         if self.outside[row] >= OUTSIDE:
             best = int(np.where(mask, -1, self.p([row])[0]).argmax())
             found.append(

@@ -164,8 +164,8 @@ def decide(
         if settings.missing == "error":
             raise CandidateError(
                 f"{len(silent)} of {len(ids)} rows have no answer; the first is row {silent[0]} "
-                f"(id {ids[silent[0]]!r}).\n  Say missing drop to leave them out, or missing all to give "
-                "them all classes."
+                f"(id {ids[silent[0]]!r}).\n  Leave them out with --missing drop, or give "
+                "them all classes with --missing all."
             )
         done = "left out" if settings.missing == "drop" else "given all classes"
         first = ", ".join(str(ids[i]) for i in silent[:5]) + (", …" if len(silent) > 5 else "")

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels
+from oneof.candidates.spelling import one_spelling
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
@@ -73,7 +75,11 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
     chosen = options.annotators or tuple(columns)
     for title in chosen:
         column(columns, title, (), path)
-    cells = {title: read_labels(columns[title], title, options.accept) for title in chosen}
+    accept = set(options.accept) - {"alike"}  # a spelling counts over all columns, below
+    cells = {title: read_labels(columns[title], title, accept) for title in chosen}
+    if "alike" in options.accept:
+        spelled = iter(one_spelling([cell for title in chosen for cell in cells[title]]))
+        cells = {title: list(islice(spelled, len(cells[title]))) for title in chosen}
     # said in the description: a column of remarks among them is seen at once
     notes = [f"annotators are the columns {short(chosen)}"]
     return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, notes))

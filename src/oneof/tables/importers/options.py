@@ -67,8 +67,8 @@ class ImportOptions:
     """Encoding of a text file; default: found out (UTF-8, UTF-16, cp1252)."""
     accept: tuple[Answer, ...] = ()
     """Answers to questions about labels that look like a mistake; each question says which one fits. sets or
-    names (bug;login), spelling (Sparrow beside sparrow), na or na-empty, singletons, many-classes; crowd:
-    unknown-tasks leaves out answers about tasks that --ids does not list."""
+    names (bug;login), alike or spelling (Sparrow beside sparrow), na or na-empty, singletons, many-classes;
+    crowd: unknown-tasks leaves out answers about tasks that --ids does not list."""
     truth: str | None = None
     """File with the true labels (one per line, .json, .npy), for the report only."""
     truth_inside: bool | None = None

@@ -124,7 +124,7 @@ def from_prediction_sets(
         first = int(np.argmax(empty))
         if missing == "error":
             what = f"its prediction set is empty ({int(empty.sum())} such rows).\n"
-            what += "  Say missing drop to leave them out, or missing all to give them all classes."
+            what += "  Leave them out with --missing drop, or give them all classes with --missing all."
             raise CellError(first, f"row {first}", what)
         done = "left out" if missing == "drop" else "given all classes"
         notes.append(f"rows with an empty prediction set, {done}: {int(empty.sum())}")
