@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight
 
@@ -306,9 +307,15 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         if apart is not None and recipe.patience is None:
             self._calibrate_on(apart.x, apart.mask.argmax(axis=1))
 
-        def transduction() -> np.ndarray:
+        every = np.arange(len(X))
+
+        def transduction(rows: np.ndarray = every) -> np.ndarray:
             # of rows that left training, the label that was given, or the model's opinion on the set
-            return roles.whole(trained.pseudo_labels, lambda: self.prepared_proba(x[roles.held]))
+            return roles.labels(
+                rows,
+                lambda places: trained.labels_of(torch.from_numpy(places)).numpy(),
+                lambda held: self.prepared_proba(x[held]),
+            )
 
         self.transduction_ = transduction if math.prod(candidates.shape) > DENSE else transduction()
         return self

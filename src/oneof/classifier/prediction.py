@@ -83,6 +83,11 @@ class Predictions(NetworkPart):
             self._transduction = self._transduction()
         return self._transduction
 
+    def transduction_of(self, rows: np.ndarray) -> np.ndarray:
+        """(B, c): `transduction_` of some rows, by number; what is large is not made as a whole for it."""
+        made = vars(self).get("_transduction")
+        return made(rows) if callable(made) else self.transduction_[rows]
+
     @transduction_.setter
     def transduction_(self, value: Any) -> None:
         self._transduction = value
