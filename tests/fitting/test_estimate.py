@@ -26,7 +26,7 @@ def test_what_is_no_budget(text):
 
 
 def estimate(epoch, setup=0.0):
-    return Estimate(rows=1000, parameters=10, megabytes=1.0, setup=setup, epoch=epoch)
+    return Estimate(rows=1000, parameters=10, memory={"features": 1.0}, setup=setup, epoch=epoch)
 
 
 def test_epochs_that_fit_a_budget():
