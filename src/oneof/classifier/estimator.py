@@ -106,10 +106,11 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
     settings_ : dict
         After `method="auto"`: the parameters that were chosen; `chosen_model()` has them as its own.
     out_of_fold_ : array (n, c)
-        After `method="auto"`: probabilities of the training rows by models that had not seen the row.
+        After `method="auto"`: probabilities of the training rows by models that had not seen the row. Not
+        there above 2²⁴ entries: then some of the rows are compared on.
     label_errors_ : LabelErrors
-        After `method="auto"`: how many labels of the training rows (those of `transduction_`) are probably
-        wrong, and which.
+        Beside it: how many labels of the training rows (those of `transduction_`) are probably wrong, and
+        which.
     temperature_ : float
         What the logits were divided by, so that `predict_proba` is as sure as it is right: found by
         `calibrate`, by at least 20 clean rows that nothing was learned from, or out of fold by
@@ -250,7 +251,7 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if isinstance(self.method, str) and self.method == "auto":
-            return self.choose(X, candidates, clean, groups, sample_weight)
+            return self.choose(X, given, candidates, clean, groups, sample_weight)
         X = stay_in_file(given, X)
         recipe = self.recipe(len(X))
         method = make_method(self.method, self.method_params)

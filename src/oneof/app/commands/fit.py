@@ -85,8 +85,8 @@ class Fit:
     """Time for everything, such as 30s, 10m or 2h: trainings are shortened, and comparisons left out, to keep
     it."""
     memory: Annotated[str | None, arg(metavar="SIZE")] = None
-    """Memory for everything, such as 6GB or 500MB: what is estimated to take more does not begin. Default: what
-    is free on this machine, with a warning."""
+    """Memory for everything, such as 6GB or 500MB: what is estimated to take more does not begin. Default:
+    what is free on this machine, with a warning."""
     lr: float = 1e-2
     """Learning rate."""
     weight_decay: float = 0.0
@@ -267,7 +267,7 @@ class Fit:
         timed = not (compared and budget is not None)  # else the choice finds out how long trainings take
         estimate = measure(model, x, sets, clean) if not there and (timed or memory is not None) else None
         if estimate is not None:
-            print(estimate.describe(epochs, compared), flush=True)
+            print(estimate.describe(epochs), flush=True)
             check_memory(estimate, memory)
         if not timed:
             assert budget is not None

@@ -27,7 +27,6 @@ from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.writers import write_lines, writing
 
-
 LINES = 50_000
 """Lines of `labels.csv` that are written at a time."""
 
@@ -93,7 +92,9 @@ class Fitted:
         data = self.data
         return ReviewData(
             candidates=data.candidates,
-            probabilities=beliefs(lambda rows: self.model.predict_proba(self.x[rows]), data.candidates.compact),
+            probabilities=beliefs(
+                lambda rows: self.model.predict_proba(self.x[rows]), data.candidates.compact
+            ),
             transduction=self.transduction,
             ids=data.ids,
             answers=data.answers,

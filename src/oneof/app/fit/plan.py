@@ -58,6 +58,8 @@ class Estimate:
     """Seconds before the first epoch."""
     epoch: float
     """Seconds per epoch."""
+    trainings: float = 0
+    """Of a choice: how many trainings on all rows it takes as long as."""
 
     @property
     def megabytes(self) -> float:
@@ -66,16 +68,24 @@ class Estimate:
     def seconds(self, epochs: int) -> float:
         return self.setup + epochs * self.epoch
 
-    def describe(self, epochs: int, compared: bool = False) -> str:
-        """One line; `compared`: so many trainings are to come that the choice takes `LONG_FITS` long ones."""
+    def describe(self, epochs: int) -> str:
+        """One line."""
         size = f"{self.parameters / 1e6:.2f} million" if self.parameters >= 1e5 else f"{self.parameters:,}"
         time = f"{about(self.seconds(epochs))} for {epochs} epoch{'s' if epochs > 1 else ''}"
-        if compared:
-            time += f", {about(LONG_FITS * self.seconds(epochs))} for the whole comparison"
+        if self.trainings:
+            time += f", {about(self.trainings * self.seconds(epochs))} for the whole comparison"
         return (
             f"estimate: {self.rows:,} training rows, {size} parameters, about {as_size(self.megabytes)} "
             f"of memory for data and training, {time}"
         )
+
+
+def trainings_of_choice(model: PartialLabelClassifier, shape: tuple[int, int]) -> float:
+    """As `Estimate.trainings`: on a large table contenders learn from some of the rows."""
+    n, some = shape[0], min(shape[0], DENSE // shape[1])
+    if some == n:
+        return LONG_FITS
+    return 1 + LONG_FITS * some * model.recipe(some).epochs / (n * model.recipe(n).epochs)
 
 
 def measure(
@@ -109,10 +119,10 @@ def measure(
             setup, epoch = max(0.0, one - part), part * n / rows
     parameters = sum(p.numel() for net in fitted.net_ for p in net.parameters())
     takes = memory(fitted, x, candidates, batch, parameters)
-    if model.method == "auto":
-        entries = min(math.prod(candidates.shape), DENSE)
-        takes["the comparison"] = CONTENDERS * 8 * entries / 1e6
-    return Estimate(n, parameters, takes, setup, epoch)
+    if model.method != "auto":
+        return Estimate(n, parameters, takes, setup, epoch)
+    takes["the comparison"] = CONTENDERS * 8 * min(math.prod(candidates.shape), DENSE) / 1e6
+    return Estimate(n, parameters, takes, setup, epoch, trainings_of_choice(model, candidates.shape))
 
 
 def _timed(

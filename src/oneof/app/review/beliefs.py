@@ -1,4 +1,4 @@
-"""What is believed of rows, (n, c): an array, or where that is large a sparse one with the entries that count.
+"""What is believed of rows, (n, c): an array, or where that is large the entries that count.
 
 Above 2²⁴ entries a row keeps its candidates and the 16 most probable other labels. What is missing are small
 probabilities of labels that nobody named.

@@ -295,7 +295,9 @@ class ReviewData:
         )
 
     def _matrix(self, name: str, given: Any) -> Beliefs:
-        values = given.astype(np.float32, copy=False) if issparse(given) else np.asarray(given, np.float32)
+        values: Any = (
+            given.astype(np.float32, copy=False) if issparse(given) else np.asarray(given, np.float32)
+        )
         if values.shape != self.candidates.shape:
             raise ReviewError(
                 f"{name} has shape {values.shape}, but there are {len(self)} rows and "
