@@ -222,7 +222,7 @@ def test_more_than_the_memory_is_refused_or_told(monkeypatch, capsys):
     with pytest.raises(DataError) as error:
         check_memory(estimate, 2000)
     told = str(error.value)
-    assert "--memory 2.0 GB: this fit takes about 4.2 GB (features 3.0 GB, row tables 700 MB" in told
+    assert "--memory 2.0 GB: this fit takes about 4.3 GB (features 3.0 GB, row tables 700 MB" in told
     assert "Most goes to features: give them as an .npy file" in told
     assert "weights" not in told
     monkeypatch.setattr("oneof.app.fit.plan.free_memory", lambda: 10**9)
@@ -242,7 +242,7 @@ def test_a_fit_that_takes_too_much_does_not_begin(files, capsys):
 
 
 PEAK = """
-import json, resource
+import json
 from pathlib import Path
 import numpy as np
 import oneof.app.fit.outcome
@@ -253,7 +253,8 @@ from oneof.candidates.annotations import Annotations
 from oneof.tables.candidate_files import save_annotations
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    line = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024 / 1e6  # of this process alone; ru_maxrss may be its parent's
 
 n, c, d, kept, measure = 6_000, 3_000, 100, [], plan.measure
 plan.measure = lambda *given: kept.append(measure(*given)) or kept[0]
@@ -270,7 +271,7 @@ print(json.dumps([peak() - before, kept[0].megabytes]))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the unit of a peak differs between systems")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak")
 def test_the_estimate_is_about_what_a_fit_takes(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-c", PEAK], cwd=tmp_path, capture_output=True, text=True, check=False
