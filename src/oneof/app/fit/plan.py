@@ -37,8 +37,8 @@ MEASURED_BATCHES = 8
 LONG_STEP = 2.0
 LIBRARIES = 600.0
 """Megabytes of Python, torch, scikit-learn and readers of files, with what they have freed but keep, about."""
-TABLES_OF_A_STEP = 20
-"""Tables (batch, c) that are there at a time, about; see `docs/how-large.md`."""
+TABLES_OF_A_STEP = 50
+"""Tables (batch, c) that a step takes, and the trainings on a few batches that are measured before, about."""
 CONTENDERS = 20
 """Tables of probabilities that a comparison holds, about."""
 
