@@ -33,22 +33,22 @@ def make_large(monkeypatch, entries=2**10):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """300 rows of 12 classes in files, 20 of them without candidates, 110 with a trusted label."""
+    """400 rows of 12 classes in files, 100 of them without candidates, 110 with a trusted label."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    n, c = 300, 12
+    n, c = 400, 12
     truth = rng.integers(c, size=n)
     mask = rng.random((n, c)) < 0.2
     mask[np.arange(n), truth] = True
-    mask[5] = True  # kept apart from the rows with few candidates
-    mask[7, truth[7]] = False  # the trusted label is no candidate
-    mask[7, (truth[7] + 1) % c] = True
+    mask[105] = True  # kept apart from the rows with few candidates
+    mask[107, truth[107]] = False  # the trusted label is no candidate
+    mask[107, (truth[107] + 1) % c] = True
     np.save("x.npy", (np.eye(c)[truth] + 0.4 * rng.normal(size=(n, c))).astype(np.float32))
-    known = np.arange(20, n)
+    known = np.arange(100, n)
     sets = Candidates.from_mask(mask[known], [f"k{i}" for i in range(c)])
     save_annotations(Annotations(sets, ids=tuple(map(str, known))), "sets.npz")
     with open("clean.csv", "w") as file:
-        file.write("id,label\n" + "".join(f"{i},k{truth[i]}\n" for i in range(20, 130)))
+        file.write("id,label\n" + "".join(f"{i},k{truth[i]}\n" for i in range(100, 210)))
     return tmp_path
 
 
@@ -237,7 +237,7 @@ def test_a_fit_that_takes_too_much_does_not_begin(files, capsys):
     command = Fit(candidates="sets.npz", table=files / "x.npy", method="proden", memory="100MB", device="cpu")
     with pytest.raises(DataError, match=r"--memory 100 MB: this fit takes about \d+ MB"):
         command.run()
-    assert "estimate: 280 training rows" in capsys.readouterr().out
+    assert "estimate: 300 training rows" in capsys.readouterr().out
     assert not (files / "model" / "model.json").exists()
 
 

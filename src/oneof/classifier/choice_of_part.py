@@ -16,8 +16,9 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.classifier.choice import Selected, choose
-from oneof.classifier.clean import with_clean_rows, without_clean_rows
-from oneof.classifier.inputs import as_numpy, is_pair, known
+from oneof.classifier.clean import clean_vector, with_clean_rows, without_clean_rows
+from oneof.classifier.contenders import checked_groups
+from oneof.classifier.inputs import is_pair, known
 from oneof.classifier.scoring import restricted
 from oneof.methods.rows import DENSE
 
@@ -36,18 +37,16 @@ def choose_by_some_or_all(
     if further:
         clean = model._inputs(clean[0], reset=False), clean[1]
     elif clean is not None:
-        clean = np.asarray(as_numpy(clean))
+        clean = clean_vector(clean, n)
     rows = some_rows_of(n, DENSE // c, None if further else clean, recipe.seed)
-
-    def part(values: Any) -> Any:
-        return None if values is None else np.asarray(as_numpy(values))[rows]
-
+    some_groups = None if groups is None else checked_groups(groups, n)[rows]
+    some_weights = None if weights is None else weights[rows]
+    some_clean = clean if clean is None or further else clean[rows]
     small = copy(model).set_params(
         run=None if model.run is None else Path(model.run) / "part",
         budget=None if model.budget is None else COMPARING * model.budget,
     )
-    small_clean = clean if further else part(clean)
-    chosen = choose(small, X[rows], candidates.take(rows), small_clean, part(groups), part(weights))
+    chosen = choose(small, X[rows], candidates.take(rows), some_clean, some_groups, some_weights)
     unknown: Any = {"out_of_fold": None, "label_errors": None}  # of most rows
     told = f"{chosen.selection_note} Contenders were compared on {len(rows):,} of {n:,} rows."
     if chosen.selection[0]["kind"] == "baseline":
@@ -60,7 +59,8 @@ def choose_by_some_or_all(
     params = {**model.get_params(deep=False), "random_state": recipe.seed, "selection_share": 0.0}
     fitted = type(model)(**{**params, **settings})
     if model.budget is not None:
-        fitted.max_seconds = max(1.0, model.budget - (time.perf_counter() - began))
+        left = max(1.0, model.budget - (time.perf_counter() - began))
+        fitted.max_seconds = min(left, model.max_seconds or left)
     inputs = given if isinstance(given, np.memmap) else X  # an array in a file stays there
     fitted.fit(inputs, candidates, clean=clean, sample_weight=weights)
     if hasattr(chosen.model, "temperature_"):
