@@ -36,7 +36,7 @@ AFTERWARDS = 5.0
 MEASURED_BATCHES = 8
 LONG_STEP = 2.0
 LIBRARIES = 600.0
-"""Megabytes of Python, torch, scikit-learn and readers of files, with what they have freed but keep, about."""
+"""Megabytes of Python, torch, scikit-learn and readers of files, with what they freed but keep, about."""
 TABLES_OF_A_STEP = 50
 """Tables (batch, c) that a step takes, and the trainings on a few batches that are measured before, about."""
 CONTENDERS = 20
