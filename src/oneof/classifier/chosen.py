@@ -30,17 +30,21 @@ class ChoicePart:
     out_of_fold_: np.ndarray
     label_errors_: LabelErrors
 
-    def choose(self, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any, weights: Any) -> Any:
-        """Fit by comparing; see `oneof.classifier.choice`."""
-        from oneof.classifier.choice import choose
+    def choose(
+        self, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
+    ) -> Any:
+        """Fit by comparing; see `oneof.classifier.choice`. X was made from what was `given`."""
+        from oneof.classifier.choice_of_part import choose_by_some_or_all
 
         self.forget()
-        chosen = choose(self, X, candidates, clean, groups, weights)
+        chosen = choose_by_some_or_all(self, X, given, candidates, clean, groups, weights)
         for name, value in vars(chosen.model).items():
             if learned(name) and name not in OWN:
                 setattr(self, name, value)
         for name in LEFT:
-            setattr(self, name, getattr(chosen, name.rstrip("_")))
+            value = getattr(chosen, name.rstrip("_"))
+            if value is not None:
+                setattr(self, name, value)
         return self
 
     def forget(self) -> None:
@@ -58,5 +62,5 @@ class ChoicePart:
             if learned(name):
                 setattr(plain, name, value)
         for name in ("settings_", "out_of_fold_", "label_errors_"):
-            vars(plain).pop(name)
+            vars(plain).pop(name, None)
         return plain

@@ -42,12 +42,20 @@ class RowRoles:
         )
         return replace(self, clean=clean, selection=selection)
 
-    def whole(self, labels: np.ndarray, held: Callable[[], np.ndarray]) -> np.ndarray:
-        """(n, c): pseudo-labels of the rows to train on, and of the others what `held` gives."""
-        made = np.empty((len(self.rows) + len(self.held), labels.shape[1]), dtype=np.float32)
-        made[self.rows] = labels
-        if len(self.held):
-            made[self.held] = restricted(held(), self.held_mask)
+    def labels(
+        self,
+        rows: np.ndarray,
+        trained: Callable[[np.ndarray], np.ndarray],
+        held: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
+        """(B, c): of some rows the pseudo-labels that `trained` gives, by their place in `self.rows`, and of
+        those that left training what `held` says of them."""
+        made = np.empty((len(rows), self.held_mask.shape[1]), dtype=np.float32)
+        outside = np.isin(rows, self.held)
+        made[~outside] = trained(np.searchsorted(self.rows, rows[~outside]))
+        if outside.any():
+            mask = self.held_mask[np.searchsorted(self.held, rows[outside])]
+            made[outside] = restricted(held(rows[outside]), mask)
         return made
 
 

@@ -172,16 +172,19 @@ def row_folds(n: int, groups: Any, seed: int) -> list[np.ndarray]:
     """The rows to judge by, fold after fold; none where there are too few to hold any out."""
     count = FOLDS if n >= FEWEST_ROWS else 0
     if groups is not None:
-        groups = np.asarray(as_numpy(groups))
-        if groups.shape != (n,):
-            raise ValueError(
-                f"groups has shape {groups.shape}, but there are {n} rows; give one group per row."
-            )
+        groups = checked_groups(groups, n)
         count = min(count, len(np.unique(groups)))
     if count < 2:
         return []
     made = GroupKFold(count) if groups is not None else KFold(count, shuffle=True, random_state=seed)
     return [held for _, held in made.split(np.zeros((n, 1)), groups=groups)]
+
+
+def checked_groups(groups: Any, n: int) -> np.ndarray:
+    groups = np.asarray(as_numpy(groups))
+    if groups.shape != (n,):
+        raise ValueError(f"groups has shape {groups.shape}, but there are {n} rows; give one group per row.")
+    return groups
 
 
 def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, str, dict[str, Any]]]:

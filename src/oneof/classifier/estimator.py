@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight
 
@@ -107,10 +108,11 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
     settings_ : dict
         After `method="auto"`: the parameters that were chosen; `chosen_model()` has them as its own.
     out_of_fold_ : array (n, c)
-        After `method="auto"`: probabilities of the training rows by models that had not seen the row.
+        After `method="auto"`: probabilities of the training rows by models that had not seen the row. Not
+        there above 2²⁴ entries: then some of the rows are compared on.
     label_errors_ : LabelErrors
-        After `method="auto"`: how many labels of the training rows (those of `transduction_`) are probably
-        wrong, and which.
+        Beside it: how many labels of the training rows (those of `transduction_`) are probably wrong, and
+        which.
     temperature_ : float
         What the logits were divided by, so that `predict_proba` is as sure as it is right: found by
         `calibrate`, by at least 20 clean rows that nothing was learned from, or out of fold by
@@ -253,7 +255,7 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if isinstance(self.method, str) and self.method == "auto":
-            return self.choose(X, candidates, clean, groups, sample_weight)
+            return self.choose(X, given, candidates, clean, groups, sample_weight)
         X = stay_in_file(given, X)
         recipe = self.recipe(len(X))
         method = make_method(self.method, self.method_params)
@@ -310,9 +312,15 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         if apart is not None and recipe.patience is None:
             self._calibrate_on(apart.x, apart.mask.argmax(axis=1))
 
-        def transduction() -> np.ndarray:
+        every = np.arange(len(X))
+
+        def transduction(rows: np.ndarray = every) -> np.ndarray:
             # of rows that left training, the label that was given, or the model's opinion on the set
-            return roles.whole(trained.pseudo_labels, lambda: self.prepared_proba(x[roles.held]))
+            return roles.labels(
+                rows,
+                lambda places: trained.labels_of(torch.from_numpy(places)).numpy(),
+                lambda held: self.prepared_proba(x[held]),
+            )
 
         self.transduction_ = transduction if math.prod(candidates.shape) > DENSE else transduction()
         return self

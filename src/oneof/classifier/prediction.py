@@ -87,6 +87,11 @@ class Predictions(NetworkPart):
     def transduction_(self, value: Any) -> None:
         self._transduction = value
 
+    def transduction_of(self, rows: np.ndarray) -> np.ndarray:
+        """(B, c): `transduction_` of some rows, by number; what is large is not made as a whole for it."""
+        made = vars(self).get("_transduction")
+        return made(rows) if callable(made) else self.transduction_[rows]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
         if holds_sets(y):

@@ -212,7 +212,8 @@ PROTOCOLS: dict[str, Protocol] = {
             "quick", "A first look: digits with instance-dependent candidates",
             default_rows("rplg+", *TABULAR_METHODS, "rplg-nm", "oracle"), ("digits",), ("mlp",),
             recipe={**PAPER_RECIPE, "epochs": 60, "patience": 20}, search=None,
-            seeds=tuple(range(5)), curves=5, figures=("accuracies", "curves", "consistency"), reference="rplg+",
+            seeds=tuple(range(5)), curves=5, reference="rplg+",
+            figures=("accuracies", "curves", "consistency"),
         ),
         Protocol(
             "sensitivity", "RPLG for alpha from 0.1 to 0.9",

@@ -15,7 +15,7 @@ from oneof.candidates.annotations import Answers
 from oneof.candidates.compact import BLOCK
 from oneof.methods.rows import CandidateRows
 from oneof.methods.state import RowState, State
-from oneof.methods.targets import candidate_softmax, weighed
+from oneof.methods.targets import weighed
 from oneof.nets import Net
 
 __all__ = [
@@ -227,11 +227,9 @@ class Method:
             return nets[0](x)
         return torch.stack([net(x) for net in nets]).mean(dim=0)
 
-    def pseudo_labels(self, state: State, task: Task) -> Tensor:
-        """(n, c): the disambiguated training set; the stored rows, or an epoch pass where there are none."""
-        if self.watched and self.watched[-1] in state.rows:
-            return state.rows[self.watched[-1]]
-        return task.each_set(lambda x, mask: candidate_softmax(self.logits(state, x), mask))
+    def pseudo_labels(self, state: State, task: Task, index: Tensor) -> Tensor:
+        """(B, c): some rows of the disambiguated training set, where a watched table holds them."""
+        return state.rows.take(index, self.watched[-1])
 
     def report(self, state: State, truth: Tensor | None) -> dict[str, Tensor]:
         """Facts for the epoch's log: accuracy of every watched table where the truth is known."""

@@ -55,9 +55,9 @@ class Lws(Method):
         weights = group_softmax(peek(state.net, batch.views[0]), batch.candidates)
         state.rows.put(batch.index, target=signed(weights, batch.candidates))
 
-    def pseudo_labels(self, state: State, task: Task) -> Tensor:
+    def pseudo_labels(self, state: State, task: Task, index: Tensor) -> Tensor:
         # before a row's first visit its candidates have the mass |S|/c
-        return restrict(state.rows["target"].clamp(min=0), task.candidates.dense())
+        return restrict(state.rows.take(index, "target").clamp(min=0), task.candidates.take(index))
 
 
 def signed(weights: Tensor, mask: Tensor) -> Tensor:

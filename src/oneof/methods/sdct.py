@@ -77,8 +77,8 @@ class Sdct(Method):
     def predictors(self, state: State) -> tuple[nn.Module, ...]:
         return (state.net, state.second)
 
-    def pseudo_labels(self, state: State, task: Task) -> Tensor:
-        return (state.rows["target_0"] + state.rows["target_1"]) / 2
+    def pseudo_labels(self, state: State, task: Task, index: Tensor) -> Tensor:
+        return sum(state.rows.take(index, *self.watched)) / 2
 
     def end_epoch(self, state: State, task: Task, step: StepInfo) -> None:
         coming = step.epoch + 1

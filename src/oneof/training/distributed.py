@@ -22,6 +22,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from oneof.methods import parallel
 from oneof.methods.base import Method, State
+from oneof.methods.state import RowState
 from oneof.nets import Net
 from oneof.training.checkpoint import tree_from_bytes, tree_to_bytes
 from oneof.training.run import Run, RunError
@@ -110,6 +111,13 @@ def exchange_rows_(table: Tensor, row_dim: int = 0, which: Tensor | None = None)
         there.copy_(part[: len(there)])
 
 
+def exchange_tables_(rows: RowState) -> None:
+    """Fill in the other processes' rows of all tables."""
+    if parallel.world_size() > 1:
+        for table, row_dim, which in rows.stored():
+            exchange_rows_(table, row_dim, which)
+
+
 @torch.no_grad()
 def meet(state: State) -> None:
     """At the end of an epoch: every process gets the whole state.
@@ -119,8 +127,7 @@ def meet(state: State) -> None:
     """
     if parallel.world_size() == 1:
         return
-    for table, row_dim, which in state.rows.stored():
-        exchange_rows_(table, row_dim, which)
+    exchange_tables_(state.rows)
     parallel.average_(
         statistic
         for part in state.modules()

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from oneof.candidates import Candidates
@@ -28,8 +29,9 @@ class Trained:
     state: State
     history: list[dict[str, Any]]
     """One row per epoch, as in `metrics.jsonl`."""
-    make_labels: Callable[[], Tensor]
-    """Makes `pseudo_labels`, which may be larger than all that was kept to make them."""
+    labels_of: Callable[[Tensor], Tensor]
+    """(B, c): of some rows the pseudo-labels, which together may be larger than all they are made from."""
+    n_rows: int
     best_epoch: int
     """Epoch whose weights are kept."""
     seconds: float
@@ -38,7 +40,7 @@ class Trained:
     @cached_property
     def pseudo_labels(self) -> np.ndarray:
         """(n, c): the disambiguated training set, at the last epoch."""
-        return self.make_labels().cpu().numpy()
+        return self.labels_of(torch.arange(self.n_rows)).numpy()
 
 
 @dataclass

@@ -86,6 +86,9 @@ class Fit:
     it."""
     cluster: Annotated[str | None, arg(metavar="ADDRESS")] = None
     """Compare on a Ray cluster (extra cluster); auto finds the one this machine belongs to."""
+    memory: Annotated[str | None, arg(metavar="SIZE")] = None
+    """Memory for everything, such as 6GB or 500MB: what is estimated to take more does not begin. Default:
+    what is free on this machine, with a warning."""
     lr: float = 1e-2
     """Learning rate."""
     weight_decay: float = 0.0
@@ -111,10 +114,11 @@ class Fit:
 
         from oneof.app.fit.clean import clean_inputs, divide, read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
-        from oneof.app.fit.plan import parse_budget
+        from oneof.app.fit.plan import parse_budget, parse_memory
         from oneof.tables.free_text import use_sentences
 
         budget = None if self.budget is None else parse_budget(self.budget)
+        memory = None if self.memory is None else parse_memory(self.memory)
         data = self._read()
         print(f"{data.source}: {data.candidates.describe()}")
         clean = read_all_clean(self.clean, data, self.id)
@@ -134,7 +138,7 @@ class Fit:
         sets = data.candidates.take(rows)
         inputs = x if len(rows) == len(x) else x[rows]  # an array in a file stays there
         self._claim_folder()
-        epochs = self._plan(model, inputs, sets, argument, budget, began)
+        epochs = self._plan(model, inputs, sets, argument, budget, memory, began)
         if self.track is not None:
             from oneof.training.tracking import TensorBoardTracker
 
@@ -251,28 +255,32 @@ class Fit:
         sets: Any,
         clean: Any,
         budget: float | None,
+        memory: float | None,
         began: float,
     ) -> int:
         """Say what training will take, and fit it into the budget. Returns the number of epochs."""
         import time
 
-        from oneof.app.fit.plan import epochs_of_run, measure, plan_budget, time_left
+        from oneof.app.fit.plan import check_memory, epochs_of_run, measure, plan_budget, time_left
 
         run, compared, epochs = self.out / "run", self.method == "auto", model.recipe(len(x)).epochs
         there = self.resume and run.exists()
         if there:
             print(f"continues the training in {run}", flush=True)
-        if compared and budget is not None:  # the choice finds out itself how long its trainings take
+        timed = not (compared and budget is not None)  # else the choice finds out how long trainings take
+        estimate = measure(model, x, sets, clean) if not there and (timed or memory is not None) else None
+        if estimate is not None:
+            print(estimate.describe(epochs), flush=True)
+            check_memory(estimate, memory)
+        if not timed:
+            assert budget is not None
             model.set_params(budget=time_left(budget, time.perf_counter() - began))
         elif there and budget is not None:
             model.set_params(epochs=epochs_of_run(run) or epochs, max_seconds=budget)
-        elif not there:
-            estimate = measure(model, x, sets, clean)
-            print(estimate.describe(epochs, compared), flush=True)
-            if budget is not None:
-                plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began, model.net)
-                model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
-                print(plan.note, flush=True)
+        elif estimate is not None and budget is not None:
+            plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began, model.net)
+            model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
+            print(plan.note, flush=True)
         return model.recipe(len(x)).epochs
 
     def _method_params(self) -> dict[str, Any]:
@@ -317,28 +325,10 @@ class Fit:
 
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
         """The best, the baselines, and whatever every fold has judged."""
-        from oneof.app.commands.show import show_table
-        from oneof.classifier.standings import further_criteria
+        from oneof.app.commands.show import show_selection
 
-        rows, further = model.selection_, further_criteria(model.selection_)
-        most = rows[0]["rounds"]
-        shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]
-        if most and len(shown) > 1:
-            show_table(
-                f"{rows[0]['judged_by']}, out of fold",
-                ["contender", "score", "± standard error", *(title for title, _ in further), "as good"],
-                [
-                    [
-                        row["name"],
-                        f"{row['score']:.1%}",
-                        f"{row['standard_error']:.1%}",
-                        *(f"{row[key]:.1%}" for _, key in further),
-                        "chosen" if row["chosen"] else "yes" if row["as_good"] else "no",
-                    ]
-                    for row in shown
-                ],
-                right=["score", "± standard error", *(title for title, _ in further)],
-            )
+        rows = model.selection_
+        show_selection(rows)
         print(model.selection_note_)
         if self.net == "mlp" and rows[0]["kind"] == "method" and model.chosen_model().net == "linear":
             print("--net mlp was compared with linear, which did better; --method NAME --net mlp insists")

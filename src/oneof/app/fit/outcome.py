@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from oneof.app.fit.clean import Division
 from oneof.app.fit.plan import as_time
@@ -17,12 +18,17 @@ from oneof.app.fit.training_data import TrainingData
 from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
 from oneof.app.fit_page.from_model import model_settings
 from oneof.app.fit_page.page import REVIEWED, write_fit_report
+from oneof.app.review.beliefs import Beliefs, beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.similar import places_of
 from oneof.candidates.cells import SEPARATOR
+from oneof.candidates.compact import CompactSets
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.writers import write_lines, writing
+
+LINES = 50_000
+"""Lines of `labels.csv` that are written at a time."""
 
 
 def check_model(
@@ -54,13 +60,21 @@ class Fitted:
     checked: Checked | None
 
     @cached_property
-    def transduction(self) -> np.ndarray:
+    def transduction(self) -> Beliefs:
         """(n, c): what the model made of the rows it got, and the trusted label of those kept aside."""
-        made = np.zeros(self.data.candidates.shape, dtype=np.float32)
-        made[self.division.rows] = self.model.transduction_
-        for row, column in self.division.left_out().items():
-            made[row, column] = 1.0
-        return made
+        n, c = self.data.candidates.shape
+        place, trusted = np.full((2, n), -1)
+        place[self.division.rows] = np.arange(len(self.division.rows))
+        left = self.division.left_out()
+        trusted[list(left)] = list(left.values())
+
+        def said(rows: slice) -> np.ndarray:
+            here, label = place[rows], trusted[rows]
+            made = (label[:, None] == np.arange(c)).astype(np.float32)
+            made[here >= 0] = self.model.transduction_of(here[here >= 0])
+            return made
+
+        return beliefs(said, self.data.candidates.compact)
 
     @cached_property
     def wrong(self) -> np.ndarray | None:
@@ -78,7 +92,9 @@ class Fitted:
         data = self.data
         return ReviewData(
             candidates=data.candidates,
-            probabilities=self.model.predict_proba(self.x).astype(np.float32),
+            probabilities=beliefs(
+                lambda rows: self.model.predict_proba(self.x[rows]), data.candidates.compact
+            ),
             transduction=self.transduction,
             ids=data.ids,
             answers=data.answers,
@@ -95,9 +111,12 @@ class Fitted:
     def write(self, folder: Path) -> None:
         """The model, `labels.csv`, the review data and, where annotators are known, `annotators.csv`."""
         review, model = self.review, self.model
-        further = self.data.rest_inputs(self.encoder)
-        said = None if further is None else model.predict_proba(further)
-        model.with_transduction(self.transduction)
+        further, said = self.data.rest_inputs(self.encoder), None
+        if further is not None:
+            nothing = CompactSets.of_sizes([], np.zeros(len(further)), len(model.classes_))
+            said = beliefs(lambda rows: model.predict_proba(further[rows]), nothing, np.float64)
+        if not issparse(self.transduction):  # what is large is in the review alone
+            model.with_transduction(self.transduction)
         if self.encoder is not None:
             # last: a model that knows names warns about the arrays it was given so far
             model.with_encoder(self.encoder)
@@ -108,25 +127,29 @@ class Fitted:
         if review.annotators:
             write_lines(folder / "annotators.csv", [line.columns() for line in review.annotators])
 
-    def _write_labels(self, path: Path, said: np.ndarray | None) -> None:
+    def _write_labels(self, path: Path, said: Beliefs | None) -> None:
         """For every row the label the model believes in and how sure it is; rows without candidates last.
 
         `said` are the probabilities of those.
         """
-        data, believed = self.data, self.transduction
-        sure = believed.max(axis=1) if self.wrong is None else 1 - self.wrong
-        sets = [SEPARATOR.join(map(str, names)) for names in data.candidates.sets()]
+        data, (believed, sure) = self.data, best(self.transduction)
+        sure = sure if self.wrong is None else 1 - self.wrong
         if said is not None:
-            believed, sure = np.vstack([believed, said]), np.append(sure, said.max(axis=1))
-            sets += [""] * len(said)
-        columns: dict[str, Any] = {"row": range(len(sets))}
-        if data.ids is not None:
-            columns["id"] = [*data.ids, *data.rest_ids]
-        columns["label"] = [data.candidates.classes[k] for k in believed.argmax(axis=1)]
-        columns["confidence"] = [f"{p:.4f}" for p in sure]
-        columns["candidates"] = sets
+            believed, sure = (np.append(*parts) for parts in zip((believed, sure), best(said)))
+        ids = None if data.ids is None else (*data.ids, *data.rest_ids)
         with writing(path) as writer:
-            writer.write(columns)
+            for first in range(0, len(sure), LINES):
+                some = slice(first, min(first + LINES, len(sure)))
+                known = np.arange(some.start, min(some.stop, len(data)))
+                sets = data.candidates.take(known).sets() if len(known) else []
+                columns: dict[str, Any] = {"row": range(some.start, some.stop)}
+                if ids is not None:
+                    columns["id"] = ids[some]
+                columns["label"] = [data.candidates.classes[k] for k in believed[some]]
+                columns["confidence"] = [f"{p:.4f}" for p in sure[some]]
+                written = [SEPARATOR.join(map(str, names)) for names in sets]
+                columns["candidates"] = written + [""] * (len(columns["row"]) - len(written))
+                writer.write(columns)
 
     def write_report(self, folder: Path, seconds: float) -> FitFacts:
         """`report.html` in the folder."""

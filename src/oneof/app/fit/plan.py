@@ -7,6 +7,7 @@ import math
 import re
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,18 @@ import numpy as np
 from sklearn.base import clone
 from torch import nn
 
+from oneof.app.review.beliefs import OTHERS, is_large
 from oneof.candidates import Candidates
 from oneof.candidates.cells import counted
+from oneof.candidates.compact import BLOCK
 from oneof.classifier.choice import LONG_FITS
 from oneof.classifier.contenders import METHODS
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import is_pair, known
-from oneof.methods.rows import places_per_row
+from oneof.lab.runners.local import free_memory
+from oneof.methods.rows import DENSE, places_per_row
 from oneof.nets import IMAGE_NETS
+from oneof.tables.errors import DataError
 
 FEW_EPOCHS = 5
 RESERVE = 0.9
@@ -31,6 +36,12 @@ AFTERWARDS = 5.0
 """Seconds kept for evaluation and the report."""
 MEASURED_BATCHES = 8
 LONG_STEP = 2.0
+LIBRARIES = 600.0
+"""Megabytes of Python, torch, scikit-learn and readers of files, with what they freed but keep, about."""
+TABLES_OF_A_STEP = 50
+"""Tables (batch, c) that a step takes, and the trainings on a few batches that are measured before, about."""
+CONTENDERS = 20
+"""Tables of probabilities that a comparison holds, about."""
 
 
 # ---- how long it will take --------------------------------------------------------------------
@@ -42,25 +53,40 @@ class Estimate:
 
     rows: int
     parameters: int
-    megabytes: float
+    memory: Mapping[str, float]
+    """Megabytes by what takes them."""
     setup: float
     """Seconds before the first epoch."""
     epoch: float
     """Seconds per epoch."""
+    trainings: float = 0
+    """Of a choice: how many trainings on all rows it takes as long as."""
+
+    @property
+    def megabytes(self) -> float:
+        return sum(self.memory.values())
 
     def seconds(self, epochs: int) -> float:
         return self.setup + epochs * self.epoch
 
-    def describe(self, epochs: int, compared: bool = False) -> str:
-        """One line; `compared`: so many trainings are to come that the choice takes `LONG_FITS` long ones."""
+    def describe(self, epochs: int) -> str:
+        """One line."""
         size = f"{self.parameters / 1e6:.2f} million" if self.parameters >= 1e5 else f"{self.parameters:,}"
         time = f"{about(self.seconds(epochs))} for {counted(epochs, 'epoch')}"
-        if compared:
-            time += f", {about(LONG_FITS * self.seconds(epochs))} for the whole comparison"
+        if self.trainings:
+            time += f", {about(self.trainings * self.seconds(epochs))} for the whole comparison"
         return (
             f"estimate: {self.rows:,} training rows, {size} parameters, about {as_size(self.megabytes)} "
             f"of memory for data and training, {time}"
         )
+
+
+def trainings_of_choice(model: PartialLabelClassifier, shape: tuple[int, int]) -> float:
+    """As `Estimate.trainings`: on a large table contenders learn from some of the rows."""
+    n, some = shape[0], min(shape[0], DENSE // shape[1])
+    if some == n:
+        return LONG_FITS
+    return 1 + LONG_FITS * some * model.recipe(some).epochs / (n * model.recipe(n).epochs)
 
 
 def measure(
@@ -93,7 +119,11 @@ def measure(
             part = max((three - one) / 2, three / 8)
             setup, epoch = max(0.0, one - part), part * n / rows
     parameters = sum(p.numel() for net in fitted.net_ for p in net.parameters())
-    return Estimate(n, parameters, memory(fitted, x, candidates, batch, parameters), setup, epoch)
+    takes = memory(fitted, x, candidates, batch, parameters)
+    if model.method != "auto":
+        return Estimate(n, parameters, takes, setup, epoch)
+    takes["the comparison"] = CONTENDERS * 8 * min(math.prod(candidates.shape), DENSE) / 1e6
+    return Estimate(n, parameters, takes, setup, epoch, trainings_of_choice(model, candidates.shape))
 
 
 def _timed(
@@ -120,18 +150,55 @@ def _timed(
 
 def memory(
     fitted: PartialLabelClassifier, x: np.ndarray, candidates: Candidates, batch: int, parameters: int
-) -> float:
-    """Megabytes for rows, sets, weights and what the method keeps; libraries not counted."""
+) -> dict[str, float]:
+    """Megabytes that a fit takes at its peak, by what takes them; libraries not counted."""
     n, c, method = len(x), len(fitted.classes_), fitted.method_
     size = math.prod(x.shape[1:]) * (4 if x.ndim == 2 else x.itemsize)
-    inputs = 0 if isinstance(x, np.memmap) else x.nbytes + 3 * n * size
-    kept = places_per_row(candidates.sizes, c) or c  # numbers of a row in a table
-    masks = 2 * n * kept
+    places = places_per_row(candidates.sizes, c)
+    kept = places or c  # numbers of a row in a table
     head = [part for part in fitted.net_[0].modules() if isinstance(part, nn.Linear)][-1]
-    # a weight has a gradient and two moments; a row a record, its transduction and probabilities
-    numbers = 4 * parameters + n * (method.row_numbers(kept) + 3 * c)
-    numbers += method.extra_numbers(c, head.in_features, batch)
-    return (inputs + masks + 4 * numbers) / 1e6
+    # what is believed of a row: two tables, and as they are made double precision, or blocks of some rows
+    believed = 24 * n * c
+    if is_large(candidates.shape):
+        believed = 16 * n * min(c, candidates.sizes.mean() + min(c, candidates.sizes.mean() + OTHERS))
+        believed += 32 * BLOCK
+    found = {
+        "features": 0 if isinstance(x, np.memmap) else x.nbytes + 3 * n * size,
+        "row tables": n * (2 * kept if places is None else 16 + 8 * kept) + 4 * n * method.row_numbers(kept),
+        "weights": 16 * parameters,  # with a gradient and two moments
+        "branches": 4 * method.extra_numbers(c, head.in_features, batch),
+        "a step": 4 * TABLES_OF_A_STEP * batch * c,
+        "review and labels": believed + 300 * n,
+    }
+    return {name: n_bytes / 1e6 for name, n_bytes in found.items()}
+
+
+ADVICE = {
+    "features": "give them as an .npy file of float32, which stays on disk",
+    "row tables": "--method proden keeps the fewest; fewer labels per set make them smaller",
+    "weights": "take a smaller net (--net linear)",
+    "branches": "--method proden has none",
+    "a step": "fewer classes make it smaller",
+    "review and labels": "fewer labels per set make them smaller",
+    "the comparison": "name one method (--method proden)",
+}
+
+
+def check_memory(estimate: Estimate, limit: float | None) -> None:
+    """Raise where a fit takes more than a limit in megabytes; without one, warn where more than is free."""
+    parts = dict(estimate.memory)
+    most = max(parts, key=lambda name: parts[name])
+    if limit is not None:
+        parts["Python and torch"] = LIBRARIES
+    needed, there = sum(parts.values()), free_memory() / 1e6 if limit is None else limit
+    if needed <= there:
+        return
+    large = sorted((name for name in parts if parts[name] >= 1), key=lambda name: -parts[name])
+    shown = ", ".join(f"{name} {as_size(parts[name])}" for name in large)
+    told = f"this fit takes about {as_size(needed)} ({shown}).\n  Most goes to {most}: {ADVICE[most]}."
+    if limit is not None:
+        raise DataError(f"--memory {as_size(limit)}: {told}")
+    print(f"warning: {as_size(there)} of memory are free, and {told}", flush=True)
 
 
 # ---- budgets ----------------------------------------------------------------------------------
@@ -178,6 +245,14 @@ def epochs_of_run(folder: Path) -> int | None:
     except (OSError, ValueError, LookupError, TypeError):
         return None
     return found if isinstance(found, int) and found > 0 else None
+
+
+def parse_memory(text: str) -> float:
+    """Megabytes of 6GB, 500MB or 1.5 GB."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([mg])i?b?\s*", text.lower())
+    if found is None or not 0 < float(found[1]) < math.inf:
+        raise DataError(f"--memory {text}: write a size such as 6GB or 500MB.")
+    return float(found[1]) * (1000 if found[2] == "g" else 1)
 
 
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}

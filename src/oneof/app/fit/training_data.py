@@ -17,6 +17,7 @@ from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import counted, is_missing, native
 from oneof.candidates.compact import row_blocks
 from oneof.candidates.questions import about_features, ask
+from oneof.methods.rows import DENSE
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
@@ -102,11 +103,14 @@ class TrainingData:
             )
             others = {name: values for name, values in self.table.columns.items() if name not in without}
             if any(getattr(values, "ndim", 1) == 1 for values in others.values()):  # no vectors
-                ask(about_features(others, self.candidates.mask), self.accept, self.source)
+                n, c = self.candidates.shape  # of a large table some rows will do
+                some = np.linspace(0, n - 1, min(n, DENSE // c)).astype(np.int64)
+                seen = Table(self.table.path, others).take(some).columns
+                ask(about_features(seen, self.candidates.rows(some)), self.accept, self.source)
         mapped = self._in_a_file()
         # without gaps nothing depends on the rows that an encoder of vectors is learned from
-        seen = rows if mapped is None else rows[:ENOUGH]
-        encoder = TableEncoder.fit(self.table.take(seen), features, without, texts, sentences)
+        fitted = rows if mapped is None else rows[:ENOUGH]
+        encoder = TableEncoder.fit(self.table.take(fitted), features, without, texts, sentences)
         return (encoder.transform(self.table) if mapped is None else mapped), encoder
 
     def _in_a_file(self) -> np.ndarray | None:

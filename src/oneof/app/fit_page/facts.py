@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, triu
 from scipy.stats import binomtest
 
+from oneof.app.review.beliefs import Beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
@@ -182,18 +183,17 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
     assert data.transduction is not None
     assert data.trusted is not None
     n, q = len(candidates), data.transduction
-    prediction, label = p.argmax(axis=1), q.argmax(axis=1)
+    (prediction, confidence), (label, belief) = best(p), best(q)
     inside = candidates.has(np.arange(n), prediction)
     learned = ~data.trusted
     before = candidates.sizes
     after = (q > KEPT).sum(axis=1)
     ambiguous = learned & (before > 1)
-    belief = q.max(axis=1)
     made = FitFacts(
         rows=n,
         learned=int(learned.sum()),
         covering=Share.of(inside[learned]),
-        confidence=p.max(axis=1),
+        confidence=confidence,
         belief=belief[ambiguous],
         sizes_before=_counts(before[learned]),
         sizes_after=_counts(after[learned]),
@@ -211,16 +211,16 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
     return made
 
 
-def confused_pairs(candidates: Candidates, q: np.ndarray, rows: np.ndarray) -> list[Pair]:
+def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list[Pair]:
     """The pairs of classes that most often stand in one set, and how the model decided between them."""
-    sets, q = candidates.compact.take(np.flatnonzero(rows)), q[rows]
+    sets, (label, belief) = candidates.compact.take(np.flatnonzero(rows)), best(q[rows])
     mask = csr_array((np.ones(len(sets.positions), np.int64), sets.positions, sets.starts), shape=sets.shape)
     counts = triu(mask.T @ mask, 1).tocoo()
     order = np.lexsort((counts.col, counts.row, -counts.data))[:MOST_PAIRS]
-    label, belief, every = q.argmax(axis=1), q.max(axis=1), np.arange(len(q))
+    every = np.arange(len(sets))
     made = []
     for a, b, total in zip(*(values[order].tolist() for values in (counts.row, counts.col, counts.data))):
-        both = sets.holds(every, np.full(len(q), a)) & sets.holds(every, np.full(len(q), b))
+        both = sets.holds(every, np.full(len(sets), a)) & sets.holds(every, np.full(len(sets), b))
         to_a, to_b = int((label[both] == a).sum()), int((label[both] == b).sum())
         names = str(candidates.classes[a]), str(candidates.classes[b])
         still = int((belief[both] < DECIDED).sum())

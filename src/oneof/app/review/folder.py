@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
+from oneof.app.review.beliefs import Beliefs, dense_rows
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.annotators import Annotator, annotator_table
 from oneof.candidates.cells import json_value, native
+from oneof.candidates.checks import checked_positions
 from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.tables.errors import DataError
@@ -31,7 +34,9 @@ from oneof.tables.unpacking import stored_arrays
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
 
-FORMAT = 1
+FORMAT, LARGE = 1, 2
+"""A large review has sparse arrays, and its sets by position."""
+CSR = ("data", "indices", "indptr")
 STAMP_LENGTH = 64
 """Of a digest; files of earlier versions have a shorter stamp, which was drawn."""
 ARRAYS, NAMES = "review.npz", "review.json"
@@ -50,9 +55,9 @@ class ReviewData:
     ----------
     candidates : Candidates
         One set per row.
-    probabilities : float array (n, c)
-        The model's opinion: its full softmax, not restricted to the sets.
-    transduction : float array (n, c), optional
+    probabilities : float array or sparse array (n, c)
+        The model's opinion: its full softmax, not restricted to the sets. See `beliefs.py`.
+    transduction : float array or sparse array (n, c), optional
         The disambiguated training rows.
     ids : sequence of n names, optional
         What the user calls the rows; default: their numbers.
@@ -77,8 +82,8 @@ class ReviewData:
     """
 
     candidates: Candidates
-    probabilities: np.ndarray
-    transduction: np.ndarray | None = None
+    probabilities: Beliefs
+    transduction: Beliefs | None = None
     ids: tuple[Any, ...] | None = None
     answers: Answers | None = None
     features: dict[str, list[Any]] | None = None
@@ -155,7 +160,7 @@ class ReviewData:
 
         beliefs = estimate_true_labels(self.answers, *self.candidates.shape).posterior
         if self.transduction is not None:
-            beliefs[self.trusted] = self.transduction[self.trusted]
+            beliefs[self.trusted] = dense_rows(self.transduction, self.trusted)
         return annotator_table(Annotations(self.candidates, answers=self.answers), beliefs)
 
     @cached_property
@@ -171,7 +176,7 @@ class ReviewData:
         """Write `review.npz` and `review.json` into a folder, each whole or not at all."""
         names: dict[str, Any] = {
             "kind": "oneof review",
-            "format": FORMAT,
+            "format": LARGE if issparse(self.probabilities) else FORMAT,
             "classes": list(self.candidates.classes),
             "truth_may_be_outside": self.candidates.truth_may_be_outside,
             "provenance": dict(self.candidates.provenance),
@@ -198,14 +203,15 @@ class ReviewData:
             ) from None
         arrays: dict[str, Any] = {
             "stamp": names["stamp"],
-            "mask": np.concatenate(
-                [np.packbits(self.candidates.rows(rows), axis=1) for rows in self.candidates.compact.blocks()]
-            ),
-            "probabilities": self.probabilities,
             "trusted": self.trusted,
+            **_parts("probabilities", self.probabilities),
+            **_parts("transduction", self.transduction),
         }
-        if self.transduction is not None:
-            arrays["transduction"] = self.transduction
+        sets = self.candidates.compact
+        if issparse(self.probabilities):
+            arrays |= {"positions": sets.positions, "starts": sets.starts}
+        else:
+            arrays["mask"] = np.concatenate([np.packbits(sets.dense(b), axis=1) for b in sets.blocks()])
         if self.candidates.truth is not None:
             arrays["truth"] = self.candidates.truth
         if self.wrong is not None:
@@ -251,9 +257,15 @@ class ReviewData:
     @classmethod
     def _from_parts(cls, names: dict[str, Any], arrays: dict[str, np.ndarray]) -> ReviewData:
         classes = tuple(names["classes"])
-        packed, c = arrays["mask"], len(classes)
-        blocks = (np.unpackbits(packed[r], axis=1, count=c).astype(bool) for r in row_blocks(len(packed), c))
-        mask = CompactSets.of_masks(blocks, c)
+        c = len(classes)
+        if names.get("format") == LARGE:
+            mask, _ = checked_positions(arrays["positions"], arrays["starts"], c, "the review")
+        else:
+            packed = arrays["mask"]
+            rows = row_blocks(len(packed), c)
+            mask = CompactSets.of_masks(
+                (np.unpackbits(packed[r], axis=1, count=c).astype(bool) for r in rows), c
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoInformationWarning)  # said once, at the fit
             candidates = Candidates(
@@ -268,8 +280,8 @@ class ReviewData:
         images = names["images"]
         return cls(
             candidates,
-            arrays["probabilities"],
-            arrays.get("transduction"),
+            _joined("probabilities", arrays, candidates.shape),
+            _joined("transduction", arrays, candidates.shape),
             None if names["ids"] is None else tuple(names["ids"]),
             answers,
             names["features"],
@@ -282,18 +294,41 @@ class ReviewData:
             arrays.get("places"),
         )
 
-    def _matrix(self, name: str, given: Any) -> np.ndarray:
-        values = np.asarray(given, dtype=np.float32)
+    def _matrix(self, name: str, given: Any) -> Beliefs:
+        values: Any = (
+            given.astype(np.float32, copy=False) if issparse(given) else np.asarray(given, np.float32)
+        )
         if values.shape != self.candidates.shape:
             raise ReviewError(
                 f"{name} has shape {values.shape}, but there are {len(self)} rows and "
                 f"{self.candidates.n_classes} classes."
             )
+        if issparse(values):
+            values.check_format(full_check=True)  # every column is there
+            if not values.has_canonical_format:
+                raise ReviewError(f"{name} has a row whose columns do not ascend.")
+            if not (np.isfinite(values.data) & (values.data >= 0)).all():
+                raise ReviewError(f"{name} has entries that are no probabilities of at least 0.")
+            return values
         wrong = np.argwhere(~np.isfinite(values) | (values < 0))
         if len(wrong):
             i, k = wrong[0]
             raise ReviewError(f"{name}[{i}, {k}] = {values[i, k]}; probabilities are numbers of at least 0.")
         return values
+
+
+def _parts(name: str, table: Beliefs | None) -> dict[str, np.ndarray]:
+    """A table by the names its arrays have in the file."""
+    if issparse(table):
+        return {f"{name}.{part}": getattr(table, part) for part in CSR}
+    return {} if table is None else {name: table}
+
+
+def _joined(name: str, arrays: dict[str, np.ndarray], shape: tuple[int, int]) -> Beliefs | None:
+    """The same from a file, where there is such a table."""
+    if f"{name}.{CSR[0]}" in arrays:
+        return csr_array(tuple(arrays[f"{name}.{part}"] for part in CSR), shape=shape)
+    return arrays.get(name)
 
 
 def _digest(names: dict[str, Any]) -> str:

@@ -31,8 +31,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
+from oneof.app.review.beliefs import dense_rows
 from oneof.app.review.folder import ReviewData
 from oneof.candidates.compact import row_blocks
 from oneof.tables.columns import numbers
@@ -94,14 +95,16 @@ class Signs:
         )  # shared votes add up to 1 only nearly
         prediction = label = p.argmax(axis=1)
         if data.transduction is not None:
-            label = np.asarray(data.transduction[rows]).argmax(axis=1)
+            label = dense_rows(data.transduction, rows).argmax(axis=1)
         self.prediction[rows], self.pseudo_label[rows] = prediction, label
         self.disagreement[rows] = p[every, prediction] - p[every, label]
 
     def p(self, rows: Any) -> np.ndarray:
         """(rows, c): the model's probabilities, which add up to 1."""
-        p = self.data.probabilities[rows]
+        p = dense_rows(self.data.probabilities, rows)
         mass = p.sum(axis=1, keepdims=True)
+        if issparse(self.data.probabilities):  # what is missing belongs to labels that are not kept
+            mass[mass < 0.9999] = 1
         return np.where(mass > 0, p / np.where(mass > 0, mass, 1), 1 / p.shape[1])
 
     def shares(self, rows: Any) -> np.ndarray:

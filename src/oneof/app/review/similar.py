@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oneof.app.review.beliefs import best
 from oneof.app.review.folder import ReviewData
 from oneof.candidates.compact import row_blocks
 
@@ -59,7 +60,7 @@ def similar_rows(data: ReviewData, row: int, known: Mapping[int, int]) -> list[t
     labels = {}
     if data.transduction is not None:
         trusted = np.flatnonzero(np.asarray(data.trusted))
-        labels = dict(zip(trusted.tolist(), data.transduction[trusted].argmax(axis=1).tolist()))
+        labels = dict(zip(trusted.tolist(), best(data.transduction[trusted])[0].tolist()))
     labels |= known
     labels.pop(row, None)
     rows = np.array(sorted(labels), dtype=np.int64)
