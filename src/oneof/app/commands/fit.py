@@ -318,10 +318,13 @@ class Fit:
             lines["report"] = self.out / "report.html"
         if fitted.review.annotators:
             lines["annotators"] = self.out / "annotators.csv"
-        for name, path in lines.items():
-            print(f"{name + ':':8} {path}")
         what = "TABLE" if self.images is None else "FOLDER"
-        print(f"next:    oneof review {self.out}, oneof predict {self.out} {what}")
+        width = max(map(len, lines)) + 2
+        for name, text in {
+            **lines,
+            "next": f"oneof review {self.out}, oneof predict {self.out} {what}",
+        }.items():
+            print(f"{name + ':':{width}} {text}")
 
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
         """The best, the baselines, and whatever every fold has judged."""
