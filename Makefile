@@ -2,12 +2,12 @@
 PYTHON ?= python3
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary -c constraints.txt
 
-.PHONY: demo test lint types unit cluster browser docs clean
+.PHONY: demo test lint types unit cluster-browser docs clean
 
 demo: .venv/ready-demo
 	.venv/bin/oneof demo
 
-test: lint types unit cluster browser docs
+test: lint types unit cluster-browser docs
 
 lint: .venv/ready-dev
 	.venv/bin/ruff check .
@@ -17,19 +17,16 @@ types: .venv/ready-dev
 	.venv/bin/mypy
 
 unit: .venv/ready-dev
-	.venv/bin/pytest -n 2 --ignore=tests/cluster --ignore=tests/browser --ignore=tests/docs
+	.venv/bin/pytest -n 3 --ignore=tests/cluster --ignore=tests/browser --ignore=tests/docs
 
-cluster: .venv/ready-dev
-	.venv/bin/pytest tests/cluster
-
-# skips with a reason where there is no Chromium
-browser: .venv/ready-dev
-	.venv/bin/pytest -rs tests/browser
+# a Ray cluster beside a browser; they skip with a reason where there is none
+cluster-browser: .venv/ready-dev
+	.venv/bin/pytest -n 2 --dist loadfile -rs tests/cluster tests/browser
 
 # the pages, where a warning is an error, and their tutorials
 docs: .venv/ready-dev
 	.venv/bin/sphinx-build -W --keep-going -q docs build/docs
-	.venv/bin/pytest tests/docs
+	.venv/bin/pytest -n 2 tests/docs
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -22,7 +22,7 @@ from oneof.methods import base
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-PAGES += (ROOT / "docs" / "tutorials").glob("*.md")
+PAGES += [*(ROOT / "docs" / "tutorials").glob("*.md"), *(ROOT / "docs" / "api").glob("*.md")]
 # tests/training/test_distributed.py runs the snippet of distributed.md, in two processes
 ELSEWHERE = ("README.md", "index.md", "distributed.md")
 GUIDES = [page for page in PAGES if page.name not in ELSEWHERE and page.parent.name != "tutorials"]
