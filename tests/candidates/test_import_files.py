@@ -314,7 +314,7 @@ def test_what_is_written_beside_the_sets_is_checked_too(tmp_path, ending):
     save_annotations(made, path)
     assert load_annotations(path).candidates == sets
     whole = path.read_bytes()
-    for place in range(len(whole)):
+    for place in range(0, len(whole), 5):  # benchmarks/campaign.py tries many more
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         try:
             again = load_annotations(path)
@@ -399,14 +399,14 @@ def test_the_command_does_not_replace_its_input(tmp_path, capsys):
     assert np.load(path).files == ["scores"]
 
 
-def test_a_million_lines(tmp_path):
+def test_many_lines(tmp_path):
     rng = np.random.default_rng(0)
-    n, path = 1_000_000, tmp_path / "million.csv"
-    task, worker, label = (rng.integers(k, size=n) for k in (150_000, 2_000, 12))
+    n, path = 250_000, tmp_path / "many.csv"
+    task, worker, label = (rng.integers(k, size=n) for k in (40_000, 2_000, 12))
     with open(path, "w") as out:
         out.write("task,worker,label\n")
         out.writelines(f"{t},w{w},c{k}\n" for t, w, k in zip(task, worker, label))
-    made = read(path, "crowd", n_rows=150_000, missing="drop")
+    made = read(path, "crowd", n_rows=40_000, missing="drop")
     repeated = n - len(np.unique((task * 2_000 + worker) * 12 + label))
     assert len(made.answers) == n - repeated
     assert np.array_equal(made.ids, np.unique(task))
