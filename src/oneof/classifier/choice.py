@@ -266,9 +266,9 @@ class Comparison:
 
     def judge_ahead(self, wanted: Sequence[tuple[Contender, int]], data: ChoiceData) -> None:
         """On a cluster: what will be asked for next, all at once."""
-        if self.model.cluster is None:
-            return
         missing = [(c, n) for c, n in wanted if self.stored(c, n, data) is None]
+        if self.model.cluster is None or not missing:
+            return
         settings = {c.name: c.settings for c, _ in missing}
         for name, number, found in opinions_from_cluster(self, missing, data):
             place = self.place(number, data)
