@@ -35,11 +35,11 @@ def test_nothing_is_lost_or_silent(part, tmp_path):
 
 
 def test_calls_add_up_and_an_attempt_can_be_made_again(tmp_path):
-    first, _ = campaign("numbers", tmp_path, "--tries", "6", "--seed", "5")
-    assert first["seeds"] == [[5, 10]]
-    both, _ = campaign("numbers", tmp_path, "--tries", "2")
-    assert (both["seeds"], both["tries"]) == ([[5, 12]], 8)
-    again, printed = campaign("numbers", tmp_path, "--tries", "1", "--seed", "10")
+    first, _ = campaign("numbers", tmp_path, "--tries", "3", "--seed", "5")
+    assert first["seeds"] == [[5, 7]]
+    both, _ = campaign("numbers", tmp_path, "--tries", "1")
+    assert (both["seeds"], both["tries"]) == ([[5, 8]], 4)
+    again, printed = campaign("numbers", tmp_path, "--tries", "1", "--seed", "7")
     assert again == both  # counted already
     (kind,) = printed["kinds"]
     assert both["kinds"][kind]["tries"] >= 1

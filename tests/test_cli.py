@@ -439,11 +439,11 @@ def test_errors_are_one_message(oneof_program, tmp_path, monkeypatch, arguments,
 def test_an_interrupted_fit_continues(oneof_program, tmp_path):
     table = write_table(tmp_path / "t.csv")
     arguments = ["fit", table, "--candidates", "labels", "--ignore", "id", "trusted", "--method", "proden"]
-    arguments += ["--net", "linear", "--device", "cpu", "--epochs", "400"]
+    arguments += ["--net", "linear", "--device", "cpu", "--epochs", "200"]
     interrupted, whole = tmp_path / "interrupted", tmp_path / "whole"
     with start(*arguments, "--out", interrupted) as process:
         for line in process.stderr:
-            if "40/400" in line:
+            if "20/200" in line:
                 process.send_signal(signal.SIGINT)
                 break
         err = process.stderr.read()
@@ -454,7 +454,7 @@ def test_an_interrupted_fit_continues(oneof_program, tmp_path):
     assert "The same command goes on there" in err
     assert "Traceback" not in err
     assert not (interrupted / "model.json").exists()
-    assert 40 <= len((interrupted / "run" / "metrics.jsonl").read_text().splitlines()) < 400
+    assert 20 <= len((interrupted / "run" / "metrics.jsonl").read_text().splitlines()) < 200
     code, out, _ = oneof_program(*arguments, "--out", interrupted)
     assert code == 0
     assert f"continues the training in {interrupted / 'run'}" in out

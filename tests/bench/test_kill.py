@@ -29,11 +29,11 @@ if __name__ == "__main__":
 """
 
 
-def the_protocol(data, splits=12):
+def the_protocol(data, splits=8):
     return toy_protocol(data, seeds=tuple(range(splits)))
 
 
-def start(script, data, folder, splits=12):
+def start(script, data, folder, splits=8):
     here = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.path.join(here, "src")])}
     return subprocess.Popen(
@@ -74,14 +74,14 @@ def soon_dead(pids):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for orphans in /proc")
-def test_three_kills_lose_nothing_and_repeat_nothing(tmp_path):
+def test_two_kills_lose_nothing_and_repeat_nothing(tmp_path):
     data = write_mat(tmp_path)
     script = tmp_path / "lab.py"
     script.write_text(SCRIPT)
     folder = tmp_path / "killed"
     moments = random.Random(7)
-    total = 2 * (2 + 12)
-    for kill in range(3):
+    total = 2 * (2 + 8)
+    for kill in range(2):
         lab = start(script, data, folder)
         before = len(Records(folder))
         wanted = min(total - 2, before + moments.randrange(1, 6))

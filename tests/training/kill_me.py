@@ -1,6 +1,7 @@
 """A training in a process of its own, for tests that kill it: METHOD, FOLDER, seconds per epoch."""
 
 import sys
+import time
 
 import torch
 
@@ -8,24 +9,29 @@ from oneof.methods import make_method
 from oneof.training import Run
 from tests.methods.harness import fit
 
-if __name__ == "__main__":
+
+class Slow:
+    """Says which epoch has ended, and leaves the parent time to kill this process."""
+
+    def __init__(self, say, seconds):
+        self.say, self.seconds = say, seconds
+
+    def start(self, title, epochs, done):
+        pass
+
+    def epoch(self, row):
+        self.say(row["epoch"])
+        time.sleep(self.seconds)
+
+    def finish(self):
+        pass
+
+
+def train(name, folder, seconds, say):
     torch.set_num_threads(1)
-    name, folder, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    recipe = {"epochs": 12, "checkpoint_every": 2}
+    fit(make_method(name), recipe=recipe, run=Run(folder), progress=Slow(say, seconds))
 
-    class Slow:
-        """Leaves the parent time to kill this process in the middle of an epoch's log line."""
 
-        def start(self, title, epochs, done):
-            pass
-
-        def epoch(self, row):
-            print("epoch", row["epoch"], flush=True)
-            if seconds:
-                import time
-
-                time.sleep(seconds)
-
-        def finish(self):
-            pass
-
-    fit(make_method(name), recipe={"epochs": 12, "checkpoint_every": 2}, run=Run(folder), progress=Slow())
+if __name__ == "__main__":
+    train(sys.argv[1], sys.argv[2], float(sys.argv[3]), lambda epoch: print("epoch", epoch, flush=True))

@@ -1,6 +1,7 @@
 """Two processes against one that works on the same two shards."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,10 +26,14 @@ DOCS = Path(__file__).parents[2] / "docs" / "distributed.md"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """All trainings by two processes, once: starting processes takes longer than training."""
-    to = tmp_path_factory.mktemp("two")
-    continued("rplg", to / "begun by one")[0]()
-    torch.multiprocessing.spawn(work, (str(to),), nprocs=2)
+    """All trainings by two processes, once for all test processes: their start takes longer than they do."""
+    base = tmp_path_factory.getbasetemp()
+    to = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "two"
+    with FileLock(f"{to}.lock"):
+        if not (to / "made").exists():
+            continued("rplg", to / "begun by one")[0]()
+            torch.multiprocessing.spawn(work, (str(to),), nprocs=2)
+            (to / "made").touch()
     return to
 
 

@@ -1,10 +1,10 @@
 """A training killed by the system continues and gives what an undisturbed one gives, bit for bit."""
 
+import contextlib
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -13,21 +13,28 @@ from oneof.methods import list_methods, make_method
 from oneof.training import Run
 from oneof.training.checkpoint import load_tree
 from tests.methods.harness import fit
+from tests.training.kill_me import train
 
 RECIPE = {"epochs": 12, "checkpoint_every": 2}
 
 
+# children of a process that has imported everything: a new Python per training takes longer than the training
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["tests.training.kill_me"])
+
+
 def killed_after(name: str, folder, epochs: int, number: int) -> None:
     """Start a training in a process of its own and send it a signal after some epochs."""
-    command = [sys.executable, "-m", "tests.training.kill_me", name, str(folder), "0.05"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if line.startswith("epoch") and int(line.split()[1]) >= epochs:
-                process.send_signal(number)
-                break
-        process.stdout.read()
-        process.wait(timeout=60)
-    assert process.returncode != 0
+    said, say = FORKED.Pipe(duplex=False)
+    process = FORKED.Process(target=train, args=(name, folder, 0.05, say.send))
+    process.start()
+    say.close()
+    with contextlib.suppress(EOFError):  # it has ended before the signal came
+        while said.recv() < epochs:
+            pass
+    os.kill(process.pid, number)
+    process.join(60)
+    assert process.exitcode not in (None, 0)
 
 
 @pytest.mark.parametrize("name", [info.name for info in list_methods()])
