@@ -1,12 +1,14 @@
 """What the tests would notice: small faults put into the source one at a time, and which of them are found.
 
+    pip install pytest-cov                     # which test runs which line, once:
+    pytest -n 2 --cov=oneof --cov-context=test --cov-report= --ignore=tests/docs --ignore=tests/browser
     python -m benchmarks.mutants --sample 200 --seed 0 --packages methods training --workers 2 \\
         --to results/mutants
 
 Mutants are drawn at random from all places where an operator applies. Each runs in a copy of the source, so
-that the working tree is never touched: first the tests named like its file, then those of its package, then
-the wider list. One that hangs is dead. Every result is a line of `mutants.jsonl`; what is there already is
-not run again.
+that the working tree is never touched, with the tests that execute its line in their own process, those that
+execute least first; one that no such test finds counts as alive. One that hangs is dead. Every result is a
+line of `mutants.jsonl`; what is there already is not run again.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -32,27 +35,6 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "oneof"
-
-# tests by package (or module): those of the package itself, and what else may notice a fault in it
-QUICK = {
-    "tables": ["tests/test_tables.py", "tests/streaming", "tests/data", "tests/candidates"],
-    "datasets": ["tests/data"],
-    "views": ["tests/nets/test_images.py", "tests/bench/test_images.py"],
-    "classifier": [
-        "tests/test_estimator.py",
-        "tests/test_inputs.py",
-        "tests/test_prediction.py",
-        "tests/persist",
-    ],
-    "lab": ["tests/bench", "tests/theory"],
-    "app": ["tests/fitting", "tests/review", "tests/fit_report", "tests/streaming", "tests/test_cli.py"],
-}
-WIDE = {
-    "methods": ["tests/training", "tests/golden/test_histories.py", "tests/test_estimator.py"],
-    "training": ["tests/methods", "tests/golden", "tests/test_estimator.py"],
-    "nets": ["tests/methods/test_rplg_step.py", "tests/methods/test_meta_gradient.py", "tests/training"],
-    "": ["tests/golden", "tests/test_estimator.py", "tests/test_cli.py", "tests/fitting"],  # all others
-}
 
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -212,13 +194,49 @@ def package(file: str) -> str:
     return Path(file).parts[0].removesuffix(".py")
 
 
-def stages(file: str) -> list[list[str]]:
-    """Lists of tests, one after the other until one fails."""
-    name, stem = package(file), Path(file).stem
-    own = [f"tests/{name}"] if (ROOT / "tests" / name).is_dir() else [f"tests/test_{name}.py"]
-    quick = QUICK.get(name) or [path for path in own if (ROOT / path).exists()]
-    named = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").rglob(f"test_{stem}*.py"))
-    return [tests for tests in (named, quick, WIDE.get(name, WIDE[""])) if tests]
+class Covering:
+    """Which tests execute a line: by file and line, `most` of them at once."""
+
+    def __init__(self, lines: dict[str, dict[int, list[str]]], most: int) -> None:
+        self.lines, self.most = lines, most
+        self.size = Counter(test for file in lines.values() for tests in file.values() for test in tests)
+
+    @classmethod
+    def read(cls, path: Path, most: int) -> Covering:
+        """From the data of `coverage` with a context per test."""
+        from coverage import CoverageData
+
+        data = CoverageData(basename=str(path))
+        data.read()
+        lines = {
+            measured.partition("src/oneof/")[2]: {
+                line: [context.removesuffix("|run") for context in found if context.endswith("|run")]
+                for line, found in data.contexts_by_lineno(measured).items()
+            }
+            for measured in data.measured_files()
+        }
+        return cls(lines, most)
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Those that execute the mutant's statement; of a line that runs on import, those of its file."""
+        lines = self.lines.get(mutant.file, {})
+        chosen = {test for line in statement(mutant) for test in lines.get(line, ())}
+        chosen = chosen or {test for tests in lines.values() for test in tests}
+        named = f"test_{Path(mutant.file).stem}"
+        return sorted(chosen, key=lambda test: (named not in test, self.size[test], test))[: self.most]
+
+
+def statement(mutant: Mutant) -> range:
+    """Lines of the innermost statement around a mutant; of one with a body, those before it."""
+    tree = ast.parse((SOURCE / mutant.file).read_bytes())
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= (node.end_lineno or 0)
+    ]
+    inner = max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
+    body = getattr(inner, "body", None)
+    return range(inner.lineno, max(body[0].lineno if body else (inner.end_lineno or 0) + 1, mutant.line + 1))
 
 
 def run_tests(source: Path, tests: list[str], limit: float) -> tuple[str, str]:
@@ -229,7 +247,9 @@ def run_tests(source: Path, tests: list[str], limit: float) -> tuple[str, str]:
         "OMP_NUM_THREADS": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(source / "hypothesis"),
     }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", *tests]
+    (source / "tests.txt").write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider"]
+    command += ["-p", "no:pytest_cov", f"@{source / 'tests.txt'}"]
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -250,17 +270,13 @@ def run_tests(source: Path, tests: list[str], limit: float) -> tuple[str, str]:
     return ("survived" if code == 0 else "killed"), (failed.group(1) if failed else "")
 
 
-def outcome(mutant: Mutant, limit: float) -> dict[str, Any]:
+def outcome(mutant: Mutant, tests: list[str], limit: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         copy = copied(Path(folder))
         path = copy / "oneof" / mutant.file
         path.write_bytes(mutant.applied(path.read_bytes()))
-        result, test = "survived", ""
-        for tests in stages(mutant.file):
-            result, test = run_tests(copy, tests, limit)
-            if result != "survived":
-                break
-    return {**asdict(mutant), "result": result, "test": test}
+        result, test = run_tests(copy, tests, limit) if tests else ("survived", "")
+    return {**asdict(mutant), "result": result, "test": test, "tests": len(tests)}
 
 
 def copied(folder: Path) -> Path:
@@ -268,7 +284,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def check_unchanged(files: list[str], limit: float) -> None:
+def check_unchanged(tests: list[str], limit: float) -> None:
     """A copy without any fault is what gets imported, and it passes; else every mutant would seem dead."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         copy = copied(Path(folder))
@@ -277,11 +293,9 @@ def check_unchanged(files: list[str], limit: float) -> None:
         found = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
         if not Path(found.strip()).is_relative_to(copy):
             raise RuntimeError(f"the tests would import {found.strip()}, not the copy")
-        wanted = {path: None for file in files for tests in stages(file) for path in tests}
-        for path in wanted:
-            result, test = run_tests(copy, [path], limit)
-            if result != "survived":
-                raise RuntimeError(f"{path} without any mutant: {result} {test}")
+        result, test = run_tests(copy, tests, limit)
+        if result != "survived":
+            raise RuntimeError(f"without any mutant: {result} {test}")
 
 
 def diff(mutant: Mutant) -> str:
@@ -303,6 +317,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--limit", type=float, default=600, help="seconds for one list of tests")
     parser.add_argument("--skip-check", action="store_true", help="do not run the tests without mutants")
+    parser.add_argument("--most", type=int, default=400, help="tests per mutant")
+    parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="with a context per test")
     parser.add_argument("--to", type=Path, default=Path("results/mutants"))
     options = parser.parse_args()
     files = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
@@ -315,12 +331,13 @@ def main() -> None:
         known = {key(row): row for row in map(json.loads, record.read_text().splitlines())}
     left = [m for m in drawn if key(asdict(m)) not in known]
     print(f"{len(drawn)} of {total} mutants in {len(files)} files; {len(left)} to run", flush=True)
+    covering = Covering.read(options.coverage, options.most)
     if left and not options.skip_check:
-        check_unchanged([m.file for m in left], options.limit)
+        check_unchanged(sorted({test for m in left for test in covering.tests(m)}), 20 * options.limit)
     writing = threading.Lock()
 
     def run(mutant: Mutant) -> None:
-        row = outcome(mutant, options.limit)
+        row = outcome(mutant, covering.tests(mutant), options.limit)
         with writing, record.open("a") as file:
             known[key(row)] = row
             file.write(json.dumps(row) + "\n")

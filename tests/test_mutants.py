@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from benchmarks.mutants import SOURCE, another_program, draw, mutants, package, run_tests, stages
+from benchmarks.mutants import SOURCE, Covering, Mutant, another_program, draw, mutants, run_tests, statement
 
 
 def made(source: str) -> set[tuple[str, str]]:
@@ -81,11 +81,29 @@ def test_what_is_drawn_is_another_program_and_follows_from_the_seed():
     assert 40 < len(draw(files, 10**6, seed=3)[0]) <= total
 
 
-def test_tests_are_found_by_the_name_of_the_file():
-    assert package("classifier/estimator.py") == "classifier"
-    assert stages("classifier/estimator.py")[0] == ["tests/test_estimator.py"]
-    assert stages("methods/cc.py")[0] == ["tests/methods/test_cc.py"]
-    assert "tests/methods" in stages("methods/cc.py")[1]
+def test_a_mutant_gets_the_tests_that_execute_its_statement_the_smallest_first():
+    file = "methods/cc.py"
+    source = (SOURCE / file).read_bytes()
+    node = next(n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Return))
+    mutant = next(m for m in mutants(source, file) if m.operator == "return" and m.line == node.lineno)
+    inside, elsewhere = node.lineno, 1
+    lines = {
+        inside: ["a.py::large", "a.py::small", "tests/test_cc.py::x"],
+        elsewhere: ["a.py::large", "b.py::no"],
+    }
+    covering = Covering({file: lines}, most=3)
+    assert covering.tests(mutant) == ["tests/test_cc.py::x", "a.py::small", "a.py::large"]
+    assert Covering({file: lines}, most=1).tests(mutant) == ["tests/test_cc.py::x"]
+    assert Covering({file: {elsewhere: ["b.py::no"]}}, most=3).tests(mutant) == ["b.py::no"]
+    assert Covering({}, most=3).tests(mutant) == []
+
+
+def test_a_statement_with_a_body_ends_before_it():
+    file = "methods/cc.py"
+    source = (SOURCE / file).read_bytes()
+    function = next(n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef))
+    head = Mutant(file, function.lineno, 0, 1, "constant", "", "")
+    assert statement(head) == range(function.lineno, function.body[0].lineno)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +113,6 @@ def test_tests_are_found_by_the_name_of_the_file():
 def test_a_mutant_is_dead_if_a_test_fails_or_hangs(tmp_path, body, result):
     test = tmp_path / "test_one.py"
     test.write_text(f"def test_it():\n    {body}\n")
-    got, name = run_tests(tmp_path, ["-c", "/dev/null", str(test)], limit=3 if result == "timeout" else 120)
+    got, name = run_tests(tmp_path, [str(test)], limit=3 if result == "timeout" else 120)
     assert got == result
     assert name.endswith("test_it") == (result == "killed")
