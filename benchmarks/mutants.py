@@ -6,9 +6,9 @@
         --to results/mutants
 
 Mutants are drawn at random from all places where an operator applies. Each runs in a copy of the source, so
-that the working tree is never touched, with the tests that execute its line in their own process, those that
-execute least first; one that no such test finds counts as alive. One that hangs is dead. Every result is a
-line of `mutants.jsonl`; what is there already is not run again.
+that the working tree is never touched, with the tests that execute its line in their own process, at most
+`--most` of them: those named like its file, then of all files in turn. What they do not find counts as
+alive; what hangs is dead. Every result is a line of `mutants.jsonl`; what is there already is not run again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "oneof"
+
+FIRST = 40
+"""Tests of a mutant that are collected before all others: most die there."""
 
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -223,7 +227,12 @@ class Covering:
         chosen = {test for line in statement(mutant) for test in lines.get(line, ())}
         chosen = chosen or {test for tests in lines.values() for test in tests}
         named = f"test_{Path(mutant.file).stem}"
-        return sorted(chosen, key=lambda test: (named not in test, self.size[test], test))[: self.most]
+        by_file: dict[str, list[str]] = {}
+        for test in sorted(chosen, key=lambda test: (self.size[test], test)):
+            by_file.setdefault(test.partition("::")[0], []).append(test)
+        first = [test for file in sorted(by_file) if named in file for test in by_file.pop(file)]
+        turns = zip_longest(*by_file.values())  # one test of every file, then another one
+        return [*first, *(test for turn in turns for test in turn if test)][: self.most]
 
 
 def statement(mutant: Mutant) -> range:
@@ -275,7 +284,10 @@ def outcome(mutant: Mutant, tests: list[str], limit: float) -> dict[str, Any]:
         copy = copied(Path(folder))
         path = copy / "oneof" / mutant.file
         path.write_bytes(mutant.applied(path.read_bytes()))
-        result, test = run_tests(copy, tests, limit) if tests else ("survived", "")
+        result, test = "survived", ""
+        for some in filter(None, (tests[:FIRST], tests[FIRST:])):
+            if result == "survived":
+                result, test = run_tests(copy, some, limit)
     return {**asdict(mutant), "result": result, "test": test, "tests": len(tests)}
 
 

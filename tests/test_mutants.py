@@ -81,18 +81,18 @@ def test_what_is_drawn_is_another_program_and_follows_from_the_seed():
     assert 40 < len(draw(files, 10**6, seed=3)[0]) <= total
 
 
-def test_a_mutant_gets_the_tests_that_execute_its_statement_the_smallest_first():
+def test_a_mutant_gets_the_tests_that_execute_its_statement_from_every_file_in_turn():
     file = "methods/cc.py"
     source = (SOURCE / file).read_bytes()
     node = next(n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Return))
     mutant = next(m for m in mutants(source, file) if m.operator == "return" and m.line == node.lineno)
     inside, elsewhere = node.lineno, 1
     lines = {
-        inside: ["a.py::large", "a.py::small", "tests/test_cc.py::x"],
-        elsewhere: ["a.py::large", "b.py::no"],
+        inside: ["a.py::large", "a.py::small", "b.py::large", "tests/test_cc.py::x"],
+        elsewhere: ["a.py::large", "b.py::large", "b.py::no"],
     }
-    covering = Covering({file: lines}, most=3)
-    assert covering.tests(mutant) == ["tests/test_cc.py::x", "a.py::small", "a.py::large"]
+    covering = Covering({file: lines}, most=4)
+    assert covering.tests(mutant) == ["tests/test_cc.py::x", "a.py::small", "b.py::large", "a.py::large"]
     assert Covering({file: lines}, most=1).tests(mutant) == ["tests/test_cc.py::x"]
     assert Covering({file: {elsewhere: ["b.py::no"]}}, most=3).tests(mutant) == ["b.py::no"]
     assert Covering({}, most=3).tests(mutant) == []

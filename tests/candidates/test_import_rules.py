@@ -44,6 +44,14 @@ def test_share_matches_its_slow_twin(given_answers, at_least):
     assert bool(notes) == bool(below)
 
 
+def test_where_no_label_has_its_share_only_the_most_frequent_is_kept():
+    row, worker, label = np.array([[0, 0, 0], [0, 1, 0], [0, 2, 1], [0, 3, 2]]).T
+    answers = Answers(row, worker, label, ("a", "b", "c", "d"))
+    sets, notes, _ = share(0.6)(answers, (1, 3))
+    assert sets_of(sets.dense()) == [{0}]
+    assert len(notes) == 1
+
+
 @given(some_answers())
 def test_not_named_is_the_complement_of_the_union(given_answers):
     answers, n, c = given_answers

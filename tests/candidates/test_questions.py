@@ -283,6 +283,9 @@ def test_answers_about_unknown_tasks_are_left_out_on_request(tmp_path):
     path.write_text("task,worker,label\n0,ann,cat\n0,bob,dog\n7,ann,emu\n1,ann,\n")
     with pytest.raises(DataError, match=r"line 5.*the label is empty"):
         import_file(path, "crowd", ImportOptions(n_rows=2, accept=("unknown-tasks",)))
+    path.write_text("task,worker,label\n0,ann,cat\n0,bob,dog\n7,ann,emu\n")
+    made = import_file(path, "crowd", ImportOptions(n_rows=1, accept=("unknown-tasks",)))
+    assert made.candidates.sets() == [["cat", "dog"]]
     path.write_text("task,worker,label\n8,ann,cat\n7,ann,emu\n")
     with pytest.raises(DataError, match=r"task 8 is no row|task '8' is no row"):
         import_file(path, "crowd", ImportOptions(n_rows=2, accept=("unknown-tasks",)))

@@ -12,7 +12,7 @@ from oneof.candidates import Candidates
 from oneof.methods.base import Batch, CleanBatch, StepInfo, Task
 from oneof.methods.proden import Proden
 from oneof.methods.rplg import Rplg, RplgNm
-from oneof.methods.rplg.branches import Rates, WholeBranches, make_branches
+from oneof.methods.rplg.branches import Rates, WholeBranches, branch_numbers, make_branches
 from oneof.methods.rplg.low_rank import LowRankBranches
 from oneof.methods.targets import candidate_softmax, uniform
 from oneof.nets import Net, build_net
@@ -163,6 +163,13 @@ def test_branches_are_whole_while_that_is_cheap():
     made = make_branches(400, 8, 250, 7)
     assert isinstance(made, LowRankBranches)
     assert made.places == 7
+
+
+def test_numbers_that_branches_take():
+    weight, velocity, gradient = 3 * [4 * 4 * (5 + 1)]
+    logits, opinions, errors = 3 * [7 * 4 * 4]
+    assert branch_numbers(4, 5, 7) == weight + velocity + gradient + logits + opinions + errors
+    assert branch_numbers(40_000, 5, 7) < 2.1 * branch_numbers(20_000, 5, 7)  # low rank: not with the square
 
 
 def test_with_two_candidates_v_is_the_swapped_weight():

@@ -110,6 +110,12 @@ def test_a_run_in_two_parts_is_the_whole_run_bit_for_bit(folder):
             assert torch.equal(value, parts["state"][key]), key
 
 
+def test_one_process_needs_no_common_normalisation():
+    alone = training("proden", sync_batch_norm=True, shards=1)
+    plain = training("proden", shards=1)
+    assert [row["loss"] for row in alone.history] == [row["loss"] for row in plain.history]
+
+
 # ---- what cannot be -----------------------------------------------------------------------------
 
 
