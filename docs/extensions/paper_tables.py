@@ -15,7 +15,7 @@ Source = tuple[str, str]
 SHORT = "images/by data"
 ON_IMAGES: dict[str, list[Source]] = {
     "cifar10": [(f"results/table1/summary.json:{SHORT}", "ours")],
-    "cifar100": [(f"results/cifar100/summary.json:{SHORT}", "ours")],
+    "cifar100": [(f"results/table1/summary.json:{SHORT}", "ours")],
     "tiny-imagenet": [],
 }
 

@@ -88,7 +88,9 @@ def accuracy_by_cost(result: Result, net: str, path: Path) -> Path | None:
 
     def draw(axis: Any, d: str) -> None:
         points = {n: (c.mean_of("train_seconds"), c.mean) for n, c in result.rows(net, d).items()}
-        axis.step(*zip(*unbeaten(list(points.values()))), where="post", **QUIET)
+        points = {n: point for n, point in points.items() if np.isfinite(point[0])}
+        if points:
+            axis.step(*zip(*unbeaten(list(points.values()))), where="post", **QUIET)
         for i, label in enumerate(result.labels):
             if label in points:
                 strong = label == result.protocol.reference
@@ -96,7 +98,7 @@ def accuracy_by_cost(result: Result, net: str, path: Path) -> Path | None:
                 marker = MARKERS[(i // len(COLOURS) + i % len(COLOURS)) % len(MARKERS)]
                 axis.plot(*points[label], marker, label=method_title(label), **looks)
         axis.margins(0.1)
-        axis.set_xlim(left=0)
+        axis.set_xlim(0, 1.08 * max((cost for cost, _ in points.values()), default=1.0))
 
     data = result.data_with(net)
     return by_data(path, data, 3.6, draw, "seconds of a training", "test accuracy in %", legend=True)

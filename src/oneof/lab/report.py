@@ -219,6 +219,7 @@ def cost(result: Result, net: str) -> Grid:
             one = seconds[label] / epochs[label]
             values = [f"{seconds[label]:.2f}", f"{epochs[label]:.0f}", f"{1000 * one:.1f}"]
             values += [f"{one / base:.1f}" if base else "–", points(cell.selection_minus_test)]
+            values = ["–" if value == "nan" else value for value in values]  # a record without its seconds
             rows.append([title(data), method_title(label), *values])
     return Grid.of(
         ["data set", "method", "seconds (clock)", "epochs", "ms per epoch", "relative to PRODEN", SELECTION],

@@ -58,8 +58,8 @@ class CellResult:
         return 100 * self.mean_of("selection") - self.mean
 
     def mean_of(self, name: str) -> float:
-        """Mean over the trainings of a number of their records."""
-        return float(np.mean([r["result"][name] for r in self.records]))
+        """Mean over the trainings of a number of their records; NaN where one of them lacks it."""
+        return float(np.mean([r["result"].get(name, np.nan) for r in self.records]))
 
 
 class Result:
