@@ -13,6 +13,7 @@ from oneof.classifier.calibration import tempered
 from oneof.classifier.contenders import ChoiceData, Contender, row_folds
 from oneof.classifier.settings import default_epochs
 from oneof.tables.importers import from_answers
+from oneof.training import Recipe
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -276,11 +277,10 @@ def test_fifteen_answers_leave_few_labels_in_doubt():
 
 
 def test_the_length_goes_by_steps():
-    assert default_epochs(500, 62) == 100
-    assert default_epochs(7_500, 256) == 100
-    assert default_epochs(20_000, 256) == 38
-    assert default_epochs(100_000, 256) == 8
-    assert default_epochs(10**7, 256) == 4
+    sizes = (100, 800, 1_300, 4_800, 20_000, 100_000, 10**7)
+    batches = [Recipe().rows_per_step(n) for n in sizes]
+    assert batches == [16, 50, 64, 64, 250, 256, 256]
+    assert [default_epochs(*both) for both in zip(sizes, batches)] == [100, 50, 40, 40, 38, 8, 4]
     assert PartialLabelClassifier().recipe(100_000).epochs == 8
     assert PartialLabelClassifier(epochs=3).recipe(100_000).epochs == 3
     assert PartialLabelClassifier().recipe().epochs == 100

@@ -59,9 +59,11 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         "auto" shows images (bytes, see `fit`) to the network mirrored, shifted and, in a second view,
         strongly changed (AutoAugment and Cutout). Ignored for other inputs.
     epochs : int, optional
-        How often every row is seen. By default about 3,000 steps: 100 epochs up to 7,500 rows, 38 for
-        20,000 and 8 for 100,000 (`oneof.classifier.settings.default_epochs`).
-    optimiser, lr, weight_decay, schedule, batch_size, patience
+        How often every row is seen. By default 40 times, but in 800 to 3,000 steps: 50 epochs for 800 rows,
+        8 for 100,000 (`oneof.classifier.settings.default_epochs`).
+    batch_size : int, optional
+        Rows per step. By default 64, fewer of less than 1,000 rows and up to 256 of more than 5,000.
+    optimiser, lr, weight_decay, schedule, patience
         See `oneof.training.Recipe`.
     class_weight : "balanced" or dict, optional
         Weights of the classes; a row counts by the mean over its candidates.

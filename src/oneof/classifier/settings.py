@@ -14,8 +14,8 @@ from oneof.training.recipe import choose_device
 if TYPE_CHECKING:
     from oneof.classifier.estimator import PartialLabelClassifier
 
-STEPS = 3000
-"""Steps of a training whose length nobody gave."""
+EPOCHS, FEWEST_STEPS, MOST_STEPS = 40, 800, 3000
+"""Of a training whose length nobody gave; longer ones were worse (`results/fit_defaults`)."""
 FEWEST_EPOCHS, MOST_EPOCHS = 4, 100
 CLEAN_WEIGHT, CLEAN_WEIGHT_OF_IMAGES = 1.0, 0.5
 """Of clean rows in the loss where nobody gave another: every method is better with them there
@@ -23,12 +23,13 @@ CLEAN_WEIGHT, CLEAN_WEIGHT_OF_IMAGES = 1.0, 0.5
 
 
 def default_epochs(n_rows: int, rows_per_step: int) -> int:
-    """How long to train where nobody said: about `STEPS` steps, in 4 to 100 epochs.
+    """How long to train where nobody said: 40 epochs, but 800 to 3,000 steps, in 4 to 100 epochs.
 
-    100 epochs up to about 7,500 rows, 38 for 20,000 and 8 for 100,000, in batches of 256.
+    100 epochs for 100 rows, 50 for 800, 40 for 1,300 to 4,800, 37 for 20,000 and 8 for 100,000.
     """
-    epochs = round(STEPS / max(1, n_rows // rows_per_step))
-    return min(MOST_EPOCHS, max(FEWEST_EPOCHS, epochs))
+    steps = max(1, n_rows // rows_per_step)
+    wanted = min(MOST_STEPS, max(FEWEST_STEPS, EPOCHS * steps))
+    return min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(wanted / steps)))
 
 
 def clean_weight(given: float | None, n_clean: int, images: bool) -> float:
@@ -83,6 +84,6 @@ def checked_recipe(model: PartialLabelClassifier, n_rows: int | None = None) -> 
         device=model.device,
     )
     recipe.check()
-    if model.epochs is None and n_rows:
+    if n_rows and model.epochs is None:
         recipe = replace(recipe, epochs=default_epochs(n_rows, recipe.rows_per_step(n_rows)))
     return recipe

@@ -15,7 +15,7 @@ class Recipe:
 
     epochs: int = 100
     batch_size: int | None = None
-    """Rows per step; None: an eighth of the rows, at least 16 and at most 256."""
+    """Rows per step; None: 64, fewer of less than 1,000 rows (at least 16), up to 256 of more than 5,000."""
     optimiser: Literal["sgd", "adam", "adamw"] = "adam"
     lr: float = 1e-2
     momentum: float = 0.9
@@ -58,7 +58,8 @@ class Recipe:
                 f"batch_size is {self.batch_size}, which {shards} shards cannot take equal parts of.\n"
                 f"  Give a multiple of {shards}."
             )
-        wanted = min(self.batch_size or min(256, max(16, n_rows // 8)), n_rows)
+        usual = min(256, max(n_rows // 80, min(64, max(16, n_rows // 16))))
+        wanted = min(self.batch_size or usual, n_rows)
         return max(shards, wanted - wanted % shards)
 
     @property

@@ -80,7 +80,7 @@ class Fit:
     scaling: Literal["standard", "global", "minmax", "none"] = "standard"
     """How features are scaled."""
     epochs: int | None = None
-    """Passes over the rows; default: about 3,000 steps in 4 to 100 epochs."""
+    """Passes over the rows; default: 40, but 800 to 3,000 steps in 4 to 100 epochs."""
     budget: Annotated[str | None, arg(metavar="TIME")] = None
     """Time for everything, such as 30s, 10m or 2h: trainings are shortened, and comparisons left out, to keep
     it."""
