@@ -33,7 +33,7 @@ class Demo:
 
     seeds: int = 3
     """Repetitions, each with its own split, candidate sets and initial weights."""
-    epochs: int = 40
+    epochs: int = 25
     """Passes over the rows."""
     net: Literal["linear", "mlp"] = "mlp"
     """The classifier: an MLP with two hidden layers, as everywhere by default, or a linear model."""
