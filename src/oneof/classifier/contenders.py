@@ -20,7 +20,7 @@ from oneof.nets import TABLE_NETS
 METHODS = ("proden", "rplg+")
 """RPLG+ leads `results/rplg_plus`, PRODEN `results/table2` and the crowd."""
 ALSO_MLP = ("cc",)
-"""Good in `results/rplg_plus` with an MLP. IDGP, first in `results/fit_defaults`, takes thrice as long."""
+"""Good in `results/rplg_plus` with an MLP. IDGP, second in `results/fit_defaults`, takes thrice as long."""
 FOR_ANSWERS = "crowd"
 """Where it is known who said what; best on generated crowds (`results/crowd`)."""
 LONG_TRAININGS = 2
