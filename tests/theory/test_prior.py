@@ -53,7 +53,7 @@ def test_errors_of_opinions_add_up_to_no_more_than_the_bound(size, seed, epsilon
     away = np.abs(mixed(u, prior_weights(mu)) - eta)
     bound = error_bound(eta, epsilon, epsilon / 2)
     assert (away <= bound + 1e-12).all()
-    assert (bound <= 1.5 * epsilon + 1e-12).all()
+    assert (bound <= 1.5 * epsilon * (1 + 1e-9)).all()  # 1 - eta loses digits near 1
 
 
 @pytest.mark.parametrize("name", POSTERIORS)
