@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,10 +42,11 @@ def main() -> None:
     given = parser.parse_args()
     rows = [Row("rplg+", "rplg+"), *(Row(name, "rplg+", options) for name, options in OPTIONS.items())]
     rows += [Row(f"rplg+{name}", f"rplg+{name}") for name in OWN]
+    command = f"python -m benchmarks.plus_trials --workers {given.workers} --splits {given.splits}"
     common = {"entries": tuple(rows), "seeds": tuple(SEEDS)[: given.splits], "data": tuple(given.data)}
     for name in ("plus-paper", "plus-equal"):
         chosen = replace(protocol(name), nets=("mlp",), figures=(), **common)
-        run_lab(chosen, given.to, LocalRunner(given.workers, "cpu", "auto"), command=" ".join(sys.argv))
+        run_lab(chosen, given.to, LocalRunner(given.workers, "cpu", "auto"), command=command)
 
 
 if __name__ == "__main__":

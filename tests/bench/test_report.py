@@ -6,11 +6,11 @@ import pytest
 from oneof.lab.errors import LabError
 from oneof.lab.paper import TABLES as PAPER
 from oneof.lab.plan import Plan
-from oneof.lab.plots import unbeaten
+from oneof.lab.plots import accuracy_by_cost, unbeaten
 from oneof.lab.protocol import Row
 from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, default_rows
 from oneof.lab.records import Records, as_line, read
-from oneof.lab.report import draw_figures, verdict, write_report
+from oneof.lab.report import cost, draw_figures, verdict, write_report
 from oneof.lab.search import Search
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_latex, as_markdown, as_text, grid
@@ -196,9 +196,19 @@ def test_image_protocols_show_accuracy_against_cost(folder, tmp_path):
     names = {figure.name for figure in draw_figures(result, "linear", tmp_path)}
     assert "cost" not in names
     object.__setattr__(result.protocol, "data", ("cifar10",))
-    (cost,) = (figure for figure in draw_figures(result, "linear", tmp_path) if figure.name == "cost")
-    assert cost.path.exists()
-    assert "seconds" in cost.caption
+    (drawn,) = (figure for figure in draw_figures(result, "linear", tmp_path) if figure.name == "cost")
+    assert drawn.path.exists()
+    assert "seconds" in drawn.caption
+
+
+def test_a_training_whose_seconds_are_not_known(folder, tmp_path):
+    (result,) = read_folder(folder)
+    for record in result.cell("linear", result.data[0], "cc").records:
+        del record["result"]["train_seconds"]
+    rows = {row[1].text: [cell.text for cell in row[2:6]] for row in cost(result, "linear").rows}
+    assert rows["CC"] == ["–", "5", "–", "–"]
+    assert rows["PRODEN"] == ["0.50", "5", "100.0", "1.0"]
+    assert accuracy_by_cost(result, "linear", tmp_path / "cost.png").exists()
 
 
 def test_points_that_no_other_beats():

@@ -25,6 +25,7 @@ from oneof.lab.tables import (
     as_markdown,
     grid,
     method_title,
+    number,
     points,
     title,
 )  # fmt: skip
@@ -217,9 +218,8 @@ def cost(result: Result, net: str) -> Grid:
         base = seconds["proden"] / epochs["proden"] if "proden" in cells else None
         for label, cell in cells.items():
             one = seconds[label] / epochs[label]
-            values = [f"{seconds[label]:.2f}", f"{epochs[label]:.0f}", f"{1000 * one:.1f}"]
-            values += [f"{one / base:.1f}" if base else "–", points(cell.selection_minus_test)]
-            values = ["–" if value == "nan" else value for value in values]  # a record without its seconds
+            values = [number(seconds[label], ".2f"), number(epochs[label], ".0f"), number(1000 * one, ".1f")]
+            values += [number(one / base if base else None, ".1f"), points(cell.selection_minus_test)]
             rows.append([title(data), method_title(label), *values])
     return Grid.of(
         ["data set", "method", "seconds (clock)", "epochs", "ms per epoch", "relative to PRODEN", SELECTION],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -91,8 +92,13 @@ def selection_minus_test(result: Result, net: str, label: str) -> float | None:
     return sum(found) / len(found) if found else None
 
 
+def number(value: float | None, form: str) -> str:
+    """A number, or a dash where it is not known."""
+    return "–" if value is None or math.isnan(value) else format(value, form)
+
+
 def points(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.1f}"
+    return number(value, "+.1f")
 
 
 def _adapted(result: Result, label: str) -> bool:
