@@ -152,7 +152,7 @@ class Demo:
                     axis.plot(self.epochs, end, "o", color=style["color"], markersize=5, clip_on=False)
             axis.set(title=title, xlabel="epoch", xlim=(1, max(2, self.epochs)), ylim=(0, 104))
             axis.grid(alpha=0.3)
-            axis.legend(loc="lower right", fontsize=8, title="dot: known at the end only")
+            axis.legend(loc="lower right", ncols=2, fontsize=8, title="dot: known at the end only")
         path = self.out / "learning_curves.png"
         with replacing(path) as beside:
             figure.savefig(beside, dpi=150)
