@@ -197,10 +197,14 @@ def test_a_job_continues_from_its_checkpoint(small_data, tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "log", counted)
     with pytest.raises(Killed):
         run_job(job, place)
-    assert (tmp_path / "running" / job.hash / "checkpoint" / "last.safetensors").exists()
+    folder = tmp_path / "running" / job.hash
+    assert (folder / "checkpoint" / "last.safetensors").exists()
     logged.clear()
+    spent = float((folder / "seconds.txt").read_text())
+    (folder / "seconds.txt").write_text(str(spent + 1000))
     continued = run_job(job, place)
     assert logged == [10, 11]  # only what came after the checkpoint
+    assert continued["seconds"] > continued["result"]["train_seconds"] > 1000  # with what came before it
     assert without_times(continued) == without_times(whole)
     assert not os.listdir(tmp_path / "running")
 

@@ -23,6 +23,7 @@ from oneof.lab.records import Record
 from oneof.lab.runners.base import Place
 from oneof.methods import make_method
 from oneof.nets import build_net
+from oneof.tables.files import write_text
 from oneof.training import CleanRows, Recipe, Run, Trained, train
 from oneof.training.predict import in_batches
 from oneof.views import ImageViews, RowItself, Views
@@ -36,14 +37,26 @@ class OutOfTime(Exception):
 
 
 class TimedRun(Run):
-    """A run that ends at its first checkpoint after a moment, to be continued later."""
+    """A run that ends at its first checkpoint after a moment, to be continued later, and adds up its time."""
 
     def __init__(self, folder: Path, epochs: int, until: float | None) -> None:
         super().__init__(folder)
         self.epochs, self.until = epochs, until
+        self.spent = self.folder / "seconds.txt"
+        self.before, self.began = 0.0, time.perf_counter()
+        """Seconds up to the checkpoint from which it continues, and when it went on from there."""
+
+    def start(self, config: dict[str, Any]) -> dict[str, Any] | None:
+        checkpoint = super().start(config)
+        if checkpoint is not None and self.spent.exists():
+            self.before = float(self.spent.read_text(encoding="utf-8"))
+        self.began = time.perf_counter()
+        return checkpoint
 
     def save(self, checkpoint: dict[str, Any]) -> None:
         super().save(checkpoint)
+        spent = self.before + time.perf_counter() - self.began
+        write_text(self.spent, str(spent))  # now, since the process may be killed before its end
         if self.until is not None and time.time() > self.until and len(checkpoint["history"]) < self.epochs:
             raise OutOfTime
 
@@ -53,28 +66,24 @@ def run_job(job: Job, place: Place | None = None) -> Record:
     place = place or Place()
     began = time.perf_counter()
     record: Record = {"job": job.hash, "config": dict(job.config)}
-    run = place.scratch / job.hash if place.scratch is not None and "views" in job.config else None
-    spent, before = run and run / "seconds.txt", 0.0  # of earlier calls that ran out of time
-    if spent is not None and spent.exists():
-        before = float(spent.read_text(encoding="ascii"))
+    run: TimedRun | None = None
     if "views" in job.config:  # where and how, which decides the last digits of images and their cost
         record["place"] = place.describe()
     try:
+        if "views" in job.config and place.scratch is not None:
+            run = TimedRun(place.scratch / job.hash, job.config["recipe"]["epochs"], place.until)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             record |= {"status": "ok", "result": run_trial(job.config, place, run)}
-        record["result"]["train_seconds"] = round(record["result"]["train_seconds"] + before, 4)
         if run is not None:
-            shutil.rmtree(run, ignore_errors=True)
+            shutil.rmtree(run.folder, ignore_errors=True)
     except OutOfTime:
         record["status"] = "stopped"
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         line = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error} ({line})"}
-    record["seconds"] = round(time.perf_counter() - began + before, 4)
-    if record["status"] == "stopped" and spent is not None:
-        spent.write_text(str(record["seconds"]), encoding="ascii")
+    record["seconds"] = round(time.perf_counter() - began + (run.before if run else 0.0), 4)
     return record
 
 
@@ -95,7 +104,7 @@ class Parts:
 
 
 def run_trial(
-    config: Mapping[str, Any], place: Place | None = None, run: Path | None = None
+    config: Mapping[str, Any], place: Place | None = None, run: TimedRun | None = None
 ) -> dict[str, Any]:
     """Train once; accuracies are those of the selected epoch."""
     place = place or Place()
@@ -123,9 +132,9 @@ def run_trial(
         selection=parts.selection,
         test=parts.test if config["curves"] else None,
         views=parts.views,
-        run=None if run is None else TimedRun(run, recipe["epochs"], place.until),
+        run=run,
     )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - began + (run.before if run else 0.0)
     return outcome(trained, parts, bool(config["curves"])) | {"train_seconds": round(seconds, 4)}
 
 
