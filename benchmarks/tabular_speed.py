@@ -2,9 +2,9 @@
 
     python benchmarks/tabular_speed.py
 
-MLP 108-500-16, batch 128, Adam, float32. Each method runs beside a bare loop of its own, written out below with
-the same mathematics and the same fused optimiser; rounds of all alternate. Also: how long `import oneof` takes on
-top of `import torch`.
+MLP 108-500-16, batch 128, Adam, float32. Each method runs beside a bare loop of its own, written out below
+with the same mathematics and the same fused optimiser; rounds of all alternate. Also: how long `import oneof`
+takes on top of `import torch`.
 """
 
 from __future__ import annotations
