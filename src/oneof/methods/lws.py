@@ -67,9 +67,10 @@ def signed(weights: Tensor, mask: Tensor) -> Tensor:
 
 def leveraged_loss(logits: Tensor, mask: Tensor, weights: Tensor, leverage: float) -> Tensor:
     """Σ_{k ∈ S} w_k σ(−z_k) + β Σ_{k ∉ S} w_k σ(z_k)."""
-    inside = (weights * torch.sigmoid(-logits)).masked_fill(~mask, 0)
-    outside = (weights * torch.sigmoid(logits)).masked_fill(mask, 0)
-    return inside.sum(dim=-1) + leverage * outside.sum(dim=-1)
+    wrong = torch.sigmoid(torch.where(mask, -logits, logits))
+    if leverage != 1:
+        weights = torch.where(mask, weights, leverage * weights)
+    return (weights * wrong).sum(dim=-1)
 
 
 def group_softmax(logits: Tensor, mask: Tensor) -> Tensor:
