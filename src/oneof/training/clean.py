@@ -77,7 +77,8 @@ class CleanSource:
     ) -> None:
         self.n_rows = 0 if rows is None else len(rows)
         self.shards, self.views, self.device, self.seed = shards, views, device, seed
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator, self.by_step = torch.Generator().manual_seed(seed), torch.Generator()
+        self.no_lots = torch.empty(0, device=device)
         self.x: Tensor | None = None
         self.mask: Tensor | None = None
         if rows is not None:
@@ -106,8 +107,10 @@ class CleanSource:
 
     def lots(self, size: int, step: int) -> Tensor:
         """A uniform number for each clean row of a step; by the step alone, so that there is no state."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
-        numbers = torch.rand(self.rows_of_step(size), generator=generator)
+        count = self.rows_of_step(size)
+        if not count:
+            return self.no_lots
+        numbers = torch.rand(count, generator=self.by_step.manual_seed(self.seed * 1_000_003 + step))
         return self.shards.part(numbers).to(self.device, non_blocking=True)
 
     def rows_of_step(self, size: int) -> int:
