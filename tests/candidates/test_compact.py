@@ -284,6 +284,15 @@ def test_files_keep_sets_truth_and_evidence(tmp_path, ending, with_evidence):
     assert again.hash == c.hash
 
 
+@pytest.mark.parametrize("metadata", [{}, {"oneof": "{}"}])
+def test_a_parquet_table_is_no_file_of_candidates(tmp_path, metadata):
+    polars = pytest.importorskip("polars")
+    column = "labels" if metadata else "candidates"
+    polars.DataFrame({column: [["a"], ["b"]]}).write_parquet(tmp_path / "t.parquet", metadata=metadata)
+    with pytest.raises(DataError, match="not a file of candidates; write it with save_annotations"):
+        load_candidates(tmp_path / "t.parquet")
+
+
 def test_a_file_with_the_bits_of_a_mask_still_loads(tmp_path):
     mask = np.array([[1, 0, 1], [0, 1, 0]], dtype=bool)
     facts = (

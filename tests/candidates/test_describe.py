@@ -27,6 +27,7 @@ def test_facts_by_hand():
     assert facts["sizes"] == {"1": 1, "2": 3, "3": 1, "5": 1}
     assert facts["singletons"] == round(1 / 6, 5)
     assert facts["pairs"] == 0.5
+    assert describe(Candidates.from_sets(SETS[:3]))["pairs"] == round(2 / 3, 5)
     assert facts["full_rows"] == 0  # f is nowhere, so no row has all classes
     assert facts["classes_never_alone"] == ["b", "c", "d", "e"]
     assert facts["classes_never_candidate"] == ["f"]

@@ -117,6 +117,8 @@ def test_from_labels_makes_singletons(labels):
     c = Candidates.from_labels(labels)
     assert c.singletons.all()
     assert [c.classes[k] for k in c.truth] == labels
+    assert c.source == "labels"
+    assert Candidates.from_labels(labels, source="gold.csv").source == "gold.csv"
 
 
 def test_full_rows_are_told_once():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.tables.columns import numbers
+from oneof.tables.columns import numbers, vectors
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
@@ -138,6 +138,11 @@ def test_vectors(form):
     encoder, made = encoded({"e": column})
     assert encoder.feature_names == ["e.0", "e.1"]
     np.testing.assert_array_equal(made, x)
+
+
+def test_text_in_a_list_of_numbers_is_no_vector():
+    assert vectors(['["1", "2"]', '["3", "4"]']) is None
+    assert vectors(['[1, "2"]', "[3, 4]"]) is None
 
 
 def test_a_missing_vector_is_the_mean_and_flagged():

@@ -105,6 +105,17 @@ def test_batches_are_equal_and_every_row_is_seen_over_time():
     assert len(torch.cat(seen).unique()) == 120
 
 
+def test_an_epoch_ends_once_before_the_first_step_and_after_every_epoch():
+    ended = []
+
+    class Counting(Proden):
+        def end_epoch(self, state, task, step):
+            ended.append((step.epoch, step.step))
+
+    fit(Counting(), recipe={"batch_size": 40, "epochs": 2})
+    assert ended == [(-1, 0), (0, 3), (1, 6)]
+
+
 def test_more_rows_in_a_batch_than_there_are():
     assert len(fit(Proden(), recipe={"batch_size": 500}).history) == 4
 
