@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from oneof.app.cli import main
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.datasets import DataError
 from oneof.tables.candidate_files import load_annotations, save_annotations
+from oneof.tables.importers.columns import ID, column
 from oneof.tables.importers.files import FORMATS, import_file
 from oneof.tables.importers.options import ImportOptions
 from tests.data.official import partial_label_table, write_mat
@@ -482,3 +484,8 @@ def test_an_import_that_stops_leaves_no_trace_in_the_process(tmp_path):
         kept.append(error)  # and with it everything on its way
     assert kept
     assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("name", ["task_id", "Task ID", "task-id", " TASK_ID "])
+def test_usual_names_of_columns_are_known_however_they_are_written(name):
+    assert column({"x": [], name: []}, None, ID, Path("t.csv")) == name

@@ -1,4 +1,4 @@
-"""Defaults and search ranges of every method: records depend on them, so a change must be meant.
+"""Defaults, search ranges and abilities of every method: records depend on them, so a change must be meant.
 
 python -m tests.golden.test_options        # stores what they are now
 """
@@ -15,9 +15,13 @@ FILE = Path(__file__).with_name("options.json")
 STORED = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
+ABILITIES = ("views", "capturable", "shardable", "watched")
+
+
 def options(name):
     method = make_method(name)
-    return {
+    abilities = {ability: getattr(method, ability) for ability in ABILITIES}
+    return abilities | {
         field.name: {
             "default": getattr(method, field.name),
             **{k: v for k, v in field.metadata.items() if k != "text" and v is not None},
