@@ -14,7 +14,7 @@ from campaign.mutations import mutated_file
 from oneof.candidates import CandidateError
 from oneof.classifier.persist import ModelError
 from oneof.classifier.persist.folder import LISTED, MANIFEST, digest
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.tables.errors import DataError
 
 OURS = (DataError, CandidateError, ModelError, LabError)

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 import oneof
+from oneof.lab import LabError
 from oneof.lab import jobs as jobs_module
-from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
 from oneof.lab.records import Records, alone, as_line, pack, read, record_of
 from oneof.lab.run import run_lab

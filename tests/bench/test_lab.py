@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from oneof.lab import prepared
+from oneof.lab import LabError, prepared
 from oneof.lab import run as lab
-from oneof.lab.errors import LabError
 from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.progress import JobTimes

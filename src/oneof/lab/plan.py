@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oneof.datasets import DataError, MissingDataError
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.jobs import Job
 from oneof.lab.prepared import Prepared, is_table, prepare
 from oneof.lab.protocol import Protocol, Row

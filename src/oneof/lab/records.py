@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, why_not_written, write_with
 from oneof.tables.sealed import read_sealed, sealed_json

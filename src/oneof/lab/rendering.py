@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 
 
 def render(template: str, **values: Any) -> str:
