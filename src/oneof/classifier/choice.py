@@ -203,7 +203,7 @@ class Comparison:
                     self.judge_ahead([(contender, number) for contender in there], self.data)
                 for contender in there:
                     missing = self.stored(contender, number, self.data) is None
-                    if (missing and (over or self.out_of_time(contender, number))) or not (
+                    if (missing and (over or self.out_of_time(contender))) or not (
                         number or promising(contender, judged, order)
                     ):
                         continue
@@ -275,7 +275,7 @@ class Comparison:
             self.ahead[name, place] = found
             self.files.write(name, settings[name], place, found)
 
-    def out_of_time(self, contender: Contender, number: int) -> bool:
+    def out_of_time(self, contender: Contender) -> bool:
         """Whether judging one more would leave too little of the budget for what the winner still needs."""
         budget = self.model.budget
         known = [c for c in self.contenders if c.rounds and not c.is_baseline]

@@ -65,16 +65,11 @@ class Bin:
     right: Share
 
 
-def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> list[Bin]:
-    """Rows in bins of equal width by their confidence; empty bins are left out."""
-    place = np.minimum((confidence * bins).astype(int), bins - 1)
-    made = []
-    for b in range(bins):
-        inside = place == b
-        if inside.any():
-            share = Share(int(right[inside].sum()), int(inside.sum()))
-            made.append(Bin(float(confidence[inside].mean()), share))
-    return made
+def reliability(confidence: np.ndarray, right: np.ndarray) -> list[Bin]:
+    """Rows in tenths by their confidence; empty ones are left out."""
+    tenth = np.minimum((confidence * 10).astype(int), 9)
+    parts = [tenth == k for k in np.unique(tenth)]
+    return [Bin(float(confidence[part].mean()), Share.of(right[part])) for part in parts]
 
 
 def calibration_error(bins: list[Bin]) -> float:
