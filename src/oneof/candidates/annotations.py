@@ -106,6 +106,11 @@ class Answers:
         keys, pair = np.unique(self.row * width + self.worker, return_inverse=True)
         return keys // width, keys % width, pair
 
+    def shares(self) -> np.ndarray:
+        """(m,): what each answer counts; somebody who names s labels for a row has 1/s for each."""
+        _, _, pair = self.groups()
+        return 1.0 / np.bincount(pair)[pair]
+
     def take(self, rows: Any, n_rows: int) -> Answers:
         """The answers for some of `n_rows` rows, numbered in the order given."""
         rows = np.arange(n_rows)[np.asarray(rows)]

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, triu
 from scipy.stats import binomtest
 
 from oneof.app.review.beliefs import Beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
+from oneof.candidates.describe import pairs_of, together_counts
 
 KEPT = 0.05
 """A candidate counts as alive while the model gives it more than this."""
@@ -208,13 +208,12 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
 
 def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list[Pair]:
     """The pairs of classes that most often stand in one set, and how the model decided between them."""
-    sets, (label, belief) = candidates.compact.take(np.flatnonzero(rows)), best(q[rows])
-    mask = csr_array((np.ones(len(sets.positions), np.int64), sets.positions, sets.starts), shape=sets.shape)
-    counts = triu(mask.T @ mask, 1).tocoo()
-    order = np.lexsort((counts.col, counts.row, -counts.data))[:MOST_PAIRS]
+    some, (label, belief) = candidates.take(rows), best(q[rows])
+    pairs, sets = pairs_of(together_counts(some)), some.compact
+    order = np.argsort(-pairs[2], kind="stable")[:MOST_PAIRS]
     every = np.arange(len(sets))
     made = []
-    for a, b, total in zip(*(values[order].tolist() for values in (counts.row, counts.col, counts.data))):
+    for a, b, total in zip(*(values[order].tolist() for values in pairs)):
         both = sets.holds(every, np.full(len(sets), a)) & sets.holds(every, np.full(len(sets), b))
         to_a, to_b = int((label[both] == a).sum()), int((label[both] == b).sum())
         names = str(candidates.classes[a]), str(candidates.classes[b])

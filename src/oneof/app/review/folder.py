@@ -24,7 +24,7 @@ from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.annotators import Annotator, annotator_table
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.checks import checked_positions
-from oneof.candidates.compact import CompactSets, row_blocks
+from oneof.candidates.compact import CompactSets
 from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, write_text, write_with
@@ -261,11 +261,7 @@ class ReviewData:
         if names.get("format") == LARGE:
             mask, _ = checked_positions(arrays["positions"], arrays["starts"], c, "the review")
         else:
-            packed = arrays["mask"]
-            rows = row_blocks(len(packed), c)
-            mask = CompactSets.of_masks(
-                (np.unpackbits(packed[r], axis=1, count=c).astype(bool) for r in rows), c
-            )
+            mask = CompactSets.of_bits(arrays["mask"], c)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoInformationWarning)  # said once, at the fit
             candidates = Candidates(

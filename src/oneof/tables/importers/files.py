@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -18,6 +17,7 @@ from oneof.candidates.questions import QuestionError, read_labels
 from oneof.candidates.spelling import one_spelling
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
+from oneof.tables.files import sha256_of
 from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
 from oneof.tables.importers.columns import ID, LABEL, TASK, WORKER, column, names_of, needed, read_matrix
 from oneof.tables.importers.options import ImportOptions
@@ -220,8 +220,7 @@ def _told(path: Path, options: ImportOptions) -> list[str]:
 
 
 def _origin(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        return {"file": path.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"file": path.name, "sha256": sha256_of(path)}
 
 
 @contextmanager
