@@ -25,8 +25,7 @@ from oneof.candidates import Candidates
 from oneof.classifier.baselines import fit_baseline
 from oneof.classifier.calibration import LabelErrors, label_errors, temperature, tempered
 from oneof.classifier.contenders import METHODS, ChoiceData, Contender, portfolio, promising
-from oneof.classifier.elsewhere import opinions_from_cluster
-from oneof.classifier.fold_files import FoldFiles
+from oneof.classifier.elsewhere import FoldFiles, opinions_from_cluster
 from oneof.classifier.scoring import restricted
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.methods.targets import EXPONENT
