@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from common import print_json, print_table
-from oneof.lab.jobs import Job
+from oneof.lab.records import Job
 from oneof.lab.summary import read_folder
 from oneof.lab.trial import run_job
 

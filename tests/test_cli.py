@@ -14,7 +14,7 @@ import pytest
 
 import oneof
 from oneof.app.cli import COMMANDS, GROUPS, command_class, main
-from oneof.app.commands.citations import VENUES, bibtex
+from oneof.app.commands.methods import VENUES, bibtex
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()

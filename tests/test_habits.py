@@ -20,7 +20,7 @@ from oneof import CandidateError, Candidates, PartialLabelClassifier
 from oneof.candidates.questions import QuestionError
 from oneof.classifier import network
 from oneof.classifier.inputs import as_candidates, holds_sets
-from oneof.classifier.weights import row_weights
+from oneof.classifier.settings import row_weights
 from oneof.training import TrainingError
 from tests.test_inputs import problem
 

@@ -51,6 +51,13 @@ def test_quality_is_claimed_only_where_it_was_measured(more, words, never):
         assert f"kept aside: {model.history_[model.best_epoch_]['selection']:.1%}" in card
 
 
+def test_held_out_sets_that_chose_the_epoch_are_no_measured_accuracy():
+    model = fitted(patience=1)
+    card = model_card(model)
+    assert f"predictions in their candidate set on {model.n_selection_} rows kept aside: " in card
+    assert "accuracy on" not in card
+
+
 def test_rows_given_later_for_calibration_are_no_measured_accuracy():
     card = model_card(fitted(clean=(X[:60], Y[:60]), clean_weight=1).calibrate(X, Y))
     assert "nothing is known about the accuracy" in card

@@ -48,7 +48,7 @@ def csv_of(cells, separator=","):
 def check(found):
     assert len(found) == 3
     assert found.candidates("labels").sets() == SETS
-    x, names = found.features(without=["labels"])
+    x, names = found.features(["length", "width"])
     assert names == ["length", "width"]
     np.testing.assert_array_equal(x, NUMBERS)
 
@@ -138,7 +138,7 @@ def test_npz(tmp_path):
     found = read_table(tmp_path / "a.npz")
     assert len(found) == 2
     assert found.candidates("mask").sets() == [["cat", "dog"], ["dog"]]
-    values, names = found.features(without=["mask"])
+    values, names = found.features(["x", "size"])
     assert names == ["x.0", "x.1", "x.2", "x.3", "size"]
     np.testing.assert_array_equal(values, [[0, 1, 2, 3, 1], [4, 5, 6, 7, 2]])
     np.savez(tmp_path / "b.npz", x=x, sets=np.array(["1|2", "3"]), mask=mask)
@@ -305,9 +305,9 @@ def test_wrong_names(table, tmp_path):
     with pytest.raises(DataError, match=r"no column .label. in .*; it has 'length', 'width', 'labels'"):
         found.candidates("label")
     with pytest.raises(DataError, match='no column "id"'):
-        found.features(without=["id"])
+        found.features(["id"])
     with pytest.raises(DataError, match="no feature column left"):
-        found.features(without=["length", "width", "labels"])
+        table('""\n1\n2\n').features()
 
 
 def test_an_empty_candidate_cell_is_named(table):

@@ -17,7 +17,7 @@ from oneof.app.review import ReviewData
 from oneof.app.review.decisions import Decisions
 from oneof.candidates.annotations import Annotations
 from oneof.classifier.persist import ModelError
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.records import Records, pack
 from oneof.tables.candidate_files import load_candidates, save_annotations
 from oneof.tables.errors import DataError

@@ -13,9 +13,10 @@ from campaign.inputs import folder_targets, importer_targets, table_targets
 from campaign.mutations import mutated_file
 from oneof.candidates import CandidateError
 from oneof.classifier.persist import ModelError
-from oneof.classifier.persist.folder import LISTED, MANIFEST, digest
-from oneof.lab.errors import LabError
+from oneof.classifier.persist.folder import LISTED, MANIFEST
+from oneof.lab import LabError
 from oneof.tables.errors import DataError
+from oneof.tables.files import sha256_of
 
 OURS = (DataError, CandidateError, ModelError, LabError)
 
@@ -67,7 +68,7 @@ def put(files: dict[str, bytes], folder: Path) -> None:
 def sign(folder: Path) -> None:
     """Make the manifest right for the files that are there: what is tried lies behind it."""
     files = {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
+        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
         for name in LISTED
         if (folder / name).exists()
     }

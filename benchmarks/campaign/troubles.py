@@ -29,7 +29,7 @@ from campaign.subjects import (
 )
 from oneof.app.review.decisions import Decisions
 from oneof.classifier.persist import ModelError
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.records import Records, alone
 from oneof.tables.candidate_files import save_candidates
 from oneof.training import RunError

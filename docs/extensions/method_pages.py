@@ -9,8 +9,7 @@ from typing import Any
 
 from records import lookup
 
-from oneof.app.commands.citations import bibtex
-from oneof.app.commands.methods import hyper_parameters, searched, state_per_row
+from oneof.app.commands.methods import bibtex, hyper_parameters, searched, state_per_row
 from oneof.lab.tables import method_title, title
 from oneof.methods import MethodInfo
 

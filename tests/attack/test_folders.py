@@ -14,7 +14,7 @@ from oneof.app.review.folder import ReviewError
 from oneof.app.review.ranking import ReviewList
 from oneof.classifier.persist import ModelError
 from oneof.classifier.persist.folder import check_entries
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.plots import PLOTS
 from oneof.lab.protocols import default_rows
 from oneof.lab.records import Records, alone, as_line, read

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oneof import PartialLabelClassifier
-from oneof.classifier.fold_files import FoldFiles
+from oneof.classifier.elsewhere import FoldFiles
 from oneof.tables.errors import DataError
 from oneof.tables.unpacking import stored_arrays
 from oneof.training import RunError

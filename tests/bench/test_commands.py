@@ -8,7 +8,7 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from oneof.app.commands import protocol_list
+from oneof.app.commands import lab
 from oneof.app.commands.lab import Bench, Report
 from oneof.lab.runners.base import Runner
 from oneof.tables.errors import DataError
@@ -64,7 +64,7 @@ def test_times_in_the_list_are_those_of_our_records(known, epochs):
         for record in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
             if epochs is None or record["config"]["recipe"]["epochs"] == epochs:
                 seconds[record["config"]["data"]["name"]].append(record["seconds"])
-    for name, said in getattr(protocol_list, known).items():
+    for name, said in getattr(lab, known).items():
         assert said / 2 < mean(seconds[name]) < said * 2, name
 
 

@@ -11,11 +11,10 @@ import torch
 from oneof.datasets import DataSet, MissingDataError, load
 from oneof.lab import generator, prepared, trial
 from oneof.lab import plan as planning
-from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.protocol import NET_OF_IMAGES, Protocol
 from oneof.lab.protocols import PROTOCOLS, SHORT_RECIPE, default_rows
-from oneof.lab.records import Records
+from oneof.lab.records import Job, Records
 from oneof.lab.run import run_lab
 from oneof.lab.runners.base import Place
 from oneof.lab.summary import read_folder

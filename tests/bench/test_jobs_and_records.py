@@ -11,10 +11,9 @@ import sys
 import pytest
 
 import oneof
-from oneof.lab import jobs as jobs_module
-from oneof.lab.errors import LabError
-from oneof.lab.jobs import Job
-from oneof.lab.records import Records, alone, as_line, pack, read, record_of
+from oneof.lab import LabError
+from oneof.lab import records as records_module
+from oneof.lab.records import Job, Records, alone, as_line, pack, read, record_of
 from oneof.lab.run import run_lab
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_text
@@ -39,7 +38,7 @@ def test_the_hash_depends_on_the_code_version(monkeypatch):
     monkeypatch.setattr(oneof, "__version__", "999")
     changed = Job({"x": 1}).hash
     assert changed != before
-    monkeypatch.setattr(jobs_module, "LAB_VERSION", 999)
+    monkeypatch.setattr(records_module, "LAB_VERSION", 999)
     assert Job({"x": 1}).hash not in (before, changed)
 
 

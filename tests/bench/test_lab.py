@@ -9,15 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from oneof.lab import prepared
+from oneof.lab import LabError, prepared
 from oneof.lab import run as lab
-from oneof.lab.errors import LabError
-from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.progress import JobTimes
 from oneof.lab.protocol import PAPER_RECIPE, Row
 from oneof.lab.protocols import PROTOCOLS, default_rows
-from oneof.lab.records import Records
+from oneof.lab.records import Job, Records
 from oneof.lab.report import tried
 from oneof.lab.run import run_lab
 from oneof.lab.runners.local import LocalRunner, default_workers, free_memory

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from oneof.datasets import names
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.overrides import override
 from oneof.lab.paper import TABLES, published
 from oneof.lab.plan import Plan

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.paper import TABLES as PAPER
 from oneof.lab.plan import Plan
 from oneof.lab.plots import accuracy_by_cost, unbeaten

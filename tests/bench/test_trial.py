@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from oneof.datasets import load, split_80_10_10
-from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.prepared import _drawn, prepare
 from oneof.lab.protocols import default_rows
-from oneof.lab.records import Records
+from oneof.lab.records import Job, Records
 from oneof.lab.trial import divide, label_free, run_job, run_trial
 from tests.bench.toy import toy_protocol, write_mat
 

@@ -9,8 +9,8 @@ from oneof.candidates import CandidateError, Candidates
 from oneof.candidates.describe import as_text, co_occurrence, describe
 from oneof.candidates.generate import flip_sets
 from oneof.datasets import DataError
+from oneof.lab import LabError
 from oneof.lab.candidate_pictures import save_heat_map, save_size_chart
-from oneof.lab.errors import LabError
 from oneof.tables.candidate_files import load_candidates
 from tests.data.official import partial_label_table, write_mat
 

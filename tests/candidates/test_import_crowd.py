@@ -270,7 +270,7 @@ def test_truth_by_name():
     told = small().with_truth(["x", None, "x"])
     assert told.candidates.truth.tolist() == [0, -1, 0]
     assert "true label among the candidates: 50.00%" in told.describe()
-    with pytest.raises(CandidateError, match="row 1 has the true label 'w'"):
+    with pytest.raises(CandidateError, match="true label of row 1: 'w' is no known class"):
         small().with_truth(["x", "w", "x"])
     assert from_answers([0, 1], None, ["3", "4"]).with_truth(np.array([4, 4])).candidates.truth.tolist() == [
         1,
@@ -281,7 +281,7 @@ def test_truth_by_name():
 def test_truth_by_number_where_classes_have_names():
     made = from_answers([0, 1], None, ["cat", "dog"])
     assert made.with_truth([1, 1]).candidates.truth.tolist() == [1, 1]
-    with pytest.raises(CandidateError, match="row 1 has the true label '2'"):
+    with pytest.raises(CandidateError, match="true label of row 1: label 2 is no number of a class"):
         made.with_truth([1, 2])
 
 

@@ -27,7 +27,7 @@ from tests.test_inputs import problem
 
 def make_large(monkeypatch, entries=2**10):
     """Whatever has more entries is large from now on."""
-    for place in ("methods.rows", "classifier.estimator", "classifier.choice_of_part", "app.fit.plan"):
+    for place in ("methods.rows", "classifier.estimator", "classifier.chosen", "app.fit.plan"):
         monkeypatch.setattr(f"oneof.{place}.DENSE", entries)
 
 
@@ -190,7 +190,7 @@ def test_a_choice_on_a_large_table_compares_on_some_rows(monkeypatch, kind, base
 
 
 def test_rows_to_compare_on_hold_the_trusted_ones():
-    from oneof.classifier.choice_of_part import some_rows_of
+    from oneof.classifier.chosen import some_rows_of
 
     clean = np.full(1000, np.nan)
     clean[::50] = 1

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.methods.able import Able, ambiguity_weights
-from oneof.methods.parts.projection import both_heads
+from oneof.methods.parts.contrast import both_heads
 from tests.methods.by_hand import DTYPES, softmax_within
 from tests.methods.harness import MethodTester
 from tests.methods.steps import B, N, SmallTask, argmax_within, contrast_by_hand, move, step_at, values

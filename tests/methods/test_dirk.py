@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from oneof.methods import make_method
 from oneof.methods.dirk import Dirk, DirkRef, confidence_weights, rectify
-from oneof.methods.parts.projection import both_heads
+from oneof.methods.parts.contrast import both_heads
 from tests.methods.by_hand import DTYPES, MASKS, sample_logits
 from tests.methods.harness import MethodTester, fit
 from tests.methods.steps import (

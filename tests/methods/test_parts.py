@@ -8,14 +8,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from oneof.methods.parts.contrast import Pool, contrast
-from oneof.methods.parts.momentum import follow, follower, within_epochs
+from oneof.methods.parts.contrast import (
+    Pool,
+    Projection,
+    Prototypes,
+    Queue,
+    both_heads,
+    contrast,
+    feature_size,
+)
 from oneof.methods.parts.neighbours import adjacency, nearest
-from oneof.methods.parts.projection import Projection, both_heads, feature_size
-from oneof.methods.parts.prototypes import Prototypes
-from oneof.methods.parts.queue import Queue
 from oneof.methods.parts.schedules import at_most_a_quarter, fade_in, warm_up_steps
-from oneof.methods.parts.second_net import independent_copy
+from oneof.methods.parts.second_net import follow, follower, independent_copy, within_epochs
 from oneof.methods.targets import best_candidate
 from oneof.nets import build_net
 from tests.methods.by_hand import DTYPES, TOLERANCE

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.methods.parts.projection import both_heads
+from oneof.methods.parts.contrast import both_heads
 from oneof.methods.pico import LONGEST_MEMORY, Pico, moved_target, same_label
 from tests.methods.by_hand import DTYPES
 from tests.methods.harness import MethodTester, fit

@@ -10,7 +10,7 @@ from oneof.methods.cavl import Cavl
 from oneof.methods.lws import Lws
 from oneof.methods.rc import Rc
 from oneof.nets import build_net
-from oneof.nets.frozen import peek
+from oneof.nets.base import peek
 from tests.methods.by_hand import (
     DTYPES,
     MASKS,

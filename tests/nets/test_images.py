@@ -8,7 +8,7 @@ from torch import nn
 import oneof
 from oneof import PartialLabelClassifier
 from oneof.nets import IMAGE_NETS, Net, as_net, build_net, wide_resnet
-from oneof.nets.preact import PreActBlock
+from oneof.nets.images import PreActBlock
 
 # from the layers' definitions in the published code
 SIZES = [

@@ -3,7 +3,8 @@
 import json
 
 from oneof import PartialLabelClassifier
-from oneof.classifier.persist.folder import LISTED, MANIFEST, digest
+from oneof.classifier.persist.folder import LISTED, MANIFEST
+from oneof.tables.files import sha256_of
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -19,7 +20,7 @@ def fitted(method="proden", y=MASK, x=X, clean=None, **more):
 def sign(folder):
     """Make the manifest right for the files that are there, so that what is tested is behind it."""
     files = {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
+        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
         for name in LISTED
         if (folder / name).exists()
     }

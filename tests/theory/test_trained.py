@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from oneof.app.commands.lab import Theory
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.theory.figure import save_figure
 from oneof.lab.theory.posteriors import GaussianClasses
 from oneof.lab.theory.trained import (

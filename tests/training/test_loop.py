@@ -14,8 +14,8 @@ from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, RunError, TrainingError, train
 from oneof.training.checkpoint import load_tree, save_tree
 from oneof.training.progress import PlainLines, facts
+from oneof.training.recipe import EarlyStopping
 from oneof.training.schedule import SCHEDULES
-from oneof.training.stopping import EarlyStopping
 from oneof.views import RowItself
 from tests.methods.harness import C, D, assert_same_fit, blobs, fit, random_candidates, tiny_net
 

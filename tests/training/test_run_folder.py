@@ -274,9 +274,13 @@ def test_a_checkpoint_of_something_else(change, stopped, tmp_path):
 # ---- the disk ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["save_tree", "write_text", "write_json"])
-def test_a_full_disk(name, tmp_path, monkeypatch):
-    def full(*arguments, **more):
+@pytest.mark.parametrize(("name", "file"), [("save_tree", ""), ("write_text", ""), ("write_text", "done")])
+def test_a_full_disk(name, file, tmp_path, monkeypatch):
+    write = run_module.write_text
+
+    def full(path, *arguments):
+        if file and path.name != file:
+            return write(path, *arguments)
         if name == "save_tree":
             raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
         raise OSError(28, "No space left on device")

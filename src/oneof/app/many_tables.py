@@ -21,7 +21,7 @@ from oneof.tables.reader import KINDS
 from oneof.tables.text import TextForm
 from oneof.tables.writers import WRITTEN
 from oneof.training.cluster import Cluster
-from oneof.training.identity import digest_weights
+from oneof.training.run import digest_weights
 
 if TYPE_CHECKING:
     from oneof.classifier.estimator import PartialLabelClassifier

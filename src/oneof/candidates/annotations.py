@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oneof.candidates.cells import CandidateError, cell_text
+from oneof.candidates.cells import CandidateError, CellError, cell_text, named_columns
 from oneof.candidates.compact import CompactSets
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
@@ -106,6 +106,11 @@ class Answers:
         keys, pair = np.unique(self.row * width + self.worker, return_inverse=True)
         return keys // width, keys % width, pair
 
+    def shares(self) -> np.ndarray:
+        """(m,): what each answer counts; somebody who names s labels for a row has 1/s for each."""
+        _, _, pair = self.groups()
+        return 1.0 / np.bincount(pair)[pair]
+
     def take(self, rows: Any, n_rows: int) -> Answers:
         """The answers for some of `n_rows` rows, numbered in the order given."""
         rows = np.arange(n_rows)[np.asarray(rows)]
@@ -191,19 +196,13 @@ class Annotations:
         say promises nothing.
         """
         values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        known = {i: text for i, v in enumerate(values) if (text := cell_text(v)) is not None}
-        position = {str(name): k for k, name in enumerate(self.candidates.classes)}
-        if not position.keys() & set(known.values()):
-            position = {str(k): k for k in range(self.candidates.n_classes)}
-        truth = np.full(len(values), UNKNOWN, dtype=np.int64)
-        for i, label in known.items():
-            if label not in position:
-                raise CandidateError(
-                    f"row {i} has the true label {label!r}, which is not one of the classes "
-                    f"{list(self.candidates.classes)[:10]}."
-                )
-            truth[i] = position[label]
-        c = self.candidates
+        known = [(text, i) for i, v in enumerate(values) if (text := cell_text(v)) is not None]
+        c, truth = self.candidates, np.full(len(values), UNKNOWN, dtype=np.int64)
+        try:
+            columns, _ = named_columns(known, c.classes, lambda row: f"the true label of row {row}")
+        except CellError as error:  # its line is no line of the file that the answers come from
+            raise CandidateError(str(error)) from None
+        truth[[row for _, row in known]] = columns
         return Annotations(c.replace(truth=truth, truth_may_be_outside=True), self.ids, self.answers)
 
     def describe(self) -> str:

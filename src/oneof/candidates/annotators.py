@@ -59,9 +59,9 @@ def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None)
         raise CandidateError("nobody knows who answered: there is nothing to say about single annotators.")
     if beliefs is None:
         beliefs = estimate_true_labels(answers, n, c).posterior
-    row, worker, pair = answers.groups()
+    row, worker, _ = answers.groups()
     people, times = np.bincount(row, minlength=n), answers.votes()
-    weight = 1.0 / np.bincount(pair)[pair]  # of somebody's labels for one row
+    weight = answers.shares()
     others = people[answers.row] - 1
     same = np.where(others > 0, (times.times[times.of_answer] - 1) / np.maximum(others, 1), 0.0)
     size = len(answers.workers)

@@ -57,6 +57,14 @@ class CompactSets:
         return cls.of_sizes(np.concatenate(positions), np.concatenate(sizes), n_classes)
 
     @classmethod
+    def of_bits(cls, bits: np.ndarray, n_classes: int) -> CompactSets:
+        """From the packed bits of a mask, (n, bytes)."""
+        if bits.ndim != 2 or bits.shape[1] != -(-n_classes // 8):
+            raise ValueError(f"a mask of {bits.shape} bytes for {n_classes} classes")
+        blocks = row_blocks(len(bits), n_classes)
+        return cls.of_masks((np.unpackbits(bits[b], axis=1, count=n_classes) for b in blocks), n_classes)
+
+    @classmethod
     def of_pairs(cls, row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> CompactSets:
         """From (row, column) pairs in any order; a pair that stands twice counts once."""
         keys = np.unique(row.astype(np.int64) * shape[1] + column)

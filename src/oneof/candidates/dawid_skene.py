@@ -42,9 +42,7 @@ class SaidTable:
         """Where nobody knows who answered, all answers are one person's."""
         who = answers.worker.astype(np.int64) if answers.named else np.zeros(len(answers), dtype=np.int64)
         pairs, column = np.unique(who * n_classes + answers.label, return_inverse=True)
-        _, _, group = answers.groups()
-        weight = 1.0 / np.bincount(group)[group]
-        votes = csr_matrix((weight, (answers.row, column)), shape=(n_rows, len(pairs)))
+        votes = csr_matrix((answers.shares(), (answers.row, column)), shape=(n_rows, len(pairs)))
         return cls(votes, pairs // n_classes, pairs % n_classes, n_classes)
 
     def log_said(

@@ -127,7 +127,7 @@ def as_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _pairs(together: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pairs_of(together: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Classes a < b that are candidates of a common row, and in how many rows; by a, then b."""
     table = together.tocoo()
     above = table.row < table.col
@@ -135,7 +135,7 @@ def _pairs(together: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _confused(candidates: Candidates, together: csr_matrix) -> list[dict[str, Any]]:
-    a, b, both = _pairs(together)
+    a, b, both = pairs_of(together)
     order = np.argsort(-both, kind="stable")[:MOST_PAIRS]
     single = together.diagonal()
     return [
@@ -152,7 +152,7 @@ def _confused(candidates: Candidates, together: csr_matrix) -> list[dict[str, An
 def _never_apart(candidates: Candidates, together: csr_matrix) -> list[list[Any]]:
     """Pairs of classes that are candidates in exactly the same rows: no method can tell them apart."""
     single = together.diagonal()
-    a, b, both = _pairs(together)
+    a, b, both = pairs_of(together)
     same = (both == single[a]) & (both == single[b])
     names = candidates.classes
     return [[json_value(names[i]), json_value(names[j])] for i, j in zip(a[same], b[same])]

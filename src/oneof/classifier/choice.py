@@ -25,8 +25,7 @@ from oneof.candidates import Candidates
 from oneof.classifier.baselines import fit_baseline
 from oneof.classifier.calibration import LabelErrors, label_errors, temperature, tempered
 from oneof.classifier.contenders import METHODS, ChoiceData, Contender, portfolio, promising
-from oneof.classifier.elsewhere import opinions_from_cluster
-from oneof.classifier.fold_files import FoldFiles
+from oneof.classifier.elsewhere import FoldFiles, opinions_from_cluster
 from oneof.classifier.scoring import restricted
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.methods.targets import EXPONENT
@@ -203,7 +202,7 @@ class Comparison:
                     self.judge_ahead([(contender, number) for contender in there], self.data)
                 for contender in there:
                     missing = self.stored(contender, number, self.data) is None
-                    if (missing and (over or self.out_of_time(contender, number))) or not (
+                    if (missing and (over or self.out_of_time(contender))) or not (
                         number or promising(contender, judged, order)
                     ):
                         continue
@@ -275,7 +274,7 @@ class Comparison:
             self.ahead[name, place] = found
             self.files.write(name, settings[name], place, found)
 
-    def out_of_time(self, contender: Contender, number: int) -> bool:
+    def out_of_time(self, contender: Contender) -> bool:
         """Whether judging one more would leave too little of the budget for what the winner still needs."""
         budget = self.model.budget
         known = [c for c in self.contenders if c.rounds and not c.is_baseline]

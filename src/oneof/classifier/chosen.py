@@ -1,16 +1,35 @@
-"""What `method="auto"` adds to the estimator: its fit, what it leaves behind, the model it chose."""
+"""What `method="auto"` adds to the estimator: its fit, what it leaves behind, the model it chose.
+
+A comparison holds the probabilities of its rows, (n, c) for every contender. Where these are more than 2²⁴,
+contenders are compared on as many rows as have no more, at random and those with a trusted label first, and
+the winner learns from all.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.classifier.calibration import LabelErrors
+from oneof.classifier.clean import clean_vector, with_clean_rows, without_clean_rows
+from oneof.classifier.inputs import is_pair, known
+from oneof.classifier.scoring import restricted
+from oneof.methods.rows import DENSE
+
+if TYPE_CHECKING:
+    from oneof.classifier.choice import Selected
 
 LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
 """What a choice leaves behind beside the model."""
+
+COMPARING = 0.5
+"""Share of a budget for the comparison; the last fit has the rest."""
 
 OWN = ("feature_names_in_", "n_features_in_", "encoder_")
 """What the estimator knows of its inputs; contenders see arrays."""
@@ -34,8 +53,6 @@ class ChoicePart:
         self, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
     ) -> Any:
         """Fit by comparing; see `oneof.classifier.choice`. X was made from what was `given`."""
-        from oneof.classifier.choice_of_part import choose_by_some_or_all
-
         self.forget()
         chosen = choose_by_some_or_all(self, X, given, candidates, clean, groups, weights)
         for name, value in vars(chosen.model).items():
@@ -64,3 +81,77 @@ class ChoicePart:
         for name in ("settings_", "out_of_fold_", "label_errors_"):
             vars(plain).pop(name, None)
         return plain
+
+
+def choose_by_some_or_all(
+    model: Any, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
+) -> Selected:
+    """`choose`, by as many rows as it can hold the probabilities of; `given` is what X was made from."""
+    # only here: nothing else of an estimator needs what a choice imports
+    from oneof.classifier.choice import choose
+    from oneof.classifier.contenders import checked_groups
+
+    began, (n, c), recipe = time.perf_counter(), candidates.shape, model.recipe(len(X))
+    if n * c <= DENSE:
+        return choose(model, X, candidates, clean, groups, weights)
+    further = is_pair(clean)
+    if further:
+        clean = model._inputs(clean[0], reset=False), clean[1]
+    elif clean is not None:
+        clean = clean_vector(clean, n)
+    rows = some_rows_of(n, DENSE // c, None if further else clean, recipe.seed)
+    some_groups = None if groups is None else checked_groups(groups, n)[rows]
+    some_weights = None if weights is None else weights[rows]
+    some_clean = clean if clean is None or further else clean[rows]
+    small = copy(model).set_params(
+        run=None if model.run is None else Path(model.run) / "part",
+        budget=None if model.budget is None else COMPARING * model.budget,
+    )
+    chosen = choose(small, X[rows], candidates.take(rows), some_clean, some_groups, some_weights)
+    unknown: Any = {"out_of_fold": None, "label_errors": None}  # of most rows
+    told = f"{chosen.selection_note} Contenders were compared on {len(rows):,} of {n:,} rows."
+    if chosen.selection[0]["kind"] == "baseline":
+        with_all_rows(chosen.model, X, candidates, clean, recipe)
+        told += " A baseline learns from these alone."
+        return replace(chosen, selection_note=told, **unknown)
+    settings = dict(chosen.settings)
+    # as long in proportion: a default length goes by the number of rows
+    settings["epochs"] = max(1, round(settings["epochs"] * recipe.epochs / model.recipe(len(rows)).epochs))
+    params = {**model.get_params(deep=False), "random_state": recipe.seed, "selection_share": 0.0}
+    fitted = type(model)(**{**params, **settings})
+    if model.budget is not None:
+        left = max(1.0, model.budget - (time.perf_counter() - began))
+        fitted.max_seconds = min(left, model.max_seconds or left)
+    inputs = given if isinstance(given, np.memmap) else X  # an array in a file stays there
+    fitted.fit(inputs, candidates, clean=clean, sample_weight=weights)
+    if hasattr(chosen.model, "temperature_"):
+        fitted.set_temperature(chosen.model.temperature_)
+    return replace(chosen, model=fitted, settings=settings, selection_note=told, **unknown)
+
+
+def some_rows_of(n: int, most: int, clean: np.ndarray | None, seed: int) -> np.ndarray:
+    """So many rows of n at random; up to half of them are rows with a trusted label, where there are some."""
+    order = np.random.default_rng([seed, n]).permutation(n)
+    if clean is not None:
+        trusted = known(clean)[order]
+        first = order[trusted][: most // 2]
+        order = np.concatenate([first, order[~trusted], order[trusted][len(first) :]])
+    return np.sort(order[:most])
+
+
+def with_all_rows(fitted: Any, X: np.ndarray, candidates: Candidates, clean: Any, recipe: Any) -> None:
+    """Let a model that learned from some rows say what it believes of all, when that is asked for."""
+    if clean is None:
+        roles = without_clean_rows(X, candidates, replace(recipe, patience=None, clean_weight=0.0))
+    else:
+        roles = with_clean_rows(X, clean, fitted.classes_, lambda x: x, 0.0, recipe.seed)
+
+    def opinion(rows: np.ndarray) -> np.ndarray:
+        return fitted.prepared_proba(fitted.prepare(X[rows]))
+
+    def trained(places: np.ndarray) -> np.ndarray:
+        rows = roles.rows[places]
+        return restricted(opinion(rows), candidates.rows(rows))
+
+    every = np.arange(len(X))
+    fitted.transduction_ = lambda rows=every: roles.labels(rows, trained, opinion)

@@ -85,6 +85,26 @@ def without_clean_rows(X: Any, candidates: Candidates, recipe: Recipe) -> RowRol
     return RowRoles(split.train, held, sets, selection=CleanRows(X[held], sets, "held-out sets"))
 
 
+def read_clean(
+    clean: Any, X: Any, classes: np.ndarray, read: Callable[[Any], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Inputs of the clean rows, columns of their labels, and which rows of X they are (None: further ones).
+
+    `clean` is a pair (X_clean, y_clean) or a vector with the labels of some rows. `read` turns what a user
+    passes as X_clean into an array.
+    """
+    if is_pair(clean):
+        x, columns = read(clean[0]), label_columns(np.asarray(as_numpy(clean[1])), classes, "y_clean")
+        if not len(x) == len(columns) > 0:
+            raise ValueError(f"X_clean has {len(x)} rows, but y_clean has {len(columns)}.")
+        return x, columns, None
+    labels = clean_vector(clean, len(X))
+    rows = np.flatnonzero(known(labels))
+    if not len(rows):
+        raise ValueError("clean names no label at all: every entry is missing.")
+    return X[rows], label_columns(labels, classes, "clean", rows=rows), rows
+
+
 def with_clean_rows(
     X: Any,
     clean: Any,
@@ -93,24 +113,10 @@ def with_clean_rows(
     selection_share: float,
     seed: int,
 ) -> RowRoles:
-    """Roles where `clean` is a pair (X_clean, y_clean) or a vector with the labels of some rows.
-
-    `read` turns what a user passes as X_clean into an array.
-    """
-    held = np.zeros(0, dtype=np.int64)
-    if is_pair(clean):
-        x_clean, labels = read(clean[0]), np.asarray(as_numpy(clean[1]))
-        columns = label_columns(labels, classes, "y_clean")
-        if not len(x_clean) == len(columns) > 0:
-            raise ValueError(f"X_clean has {len(x_clean)} rows, but y_clean has {len(columns)}.")
-        trusted = CleanRows(x_clean, one_hot(columns, len(classes)))
-    else:
-        labels = clean_vector(clean, len(X))
-        held = np.flatnonzero(known(labels))
-        if not len(held):
-            raise ValueError("clean names no label at all: every entry is missing.")
-        columns = label_columns(labels, classes, "clean", rows=held)
-        trusted = CleanRows(X[held], one_hot(columns, len(classes)))
+    """Roles where clean rows are given; see `read_clean`."""
+    x, columns, of_x = read_clean(clean, X, classes, read)
+    trusted = CleanRows(x, one_hot(columns, len(classes)))
+    held = np.zeros(0, dtype=np.int64) if of_x is None else of_x
     rows = np.setdiff1d(np.arange(len(X)), held)
     roles = RowRoles(rows, held, trusted.mask[: len(held)], trusted)
     if not selection_share:

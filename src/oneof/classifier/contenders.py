@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from sklearn.model_selection import GroupKFold, KFold
 from oneof.candidates import Candidates
 from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.baselines import BASELINES, KnownRows, evidence_of
-from oneof.classifier.clean import clean_vector
-from oneof.classifier.inputs import as_numpy, class_array, is_pair, known, label_columns
+from oneof.classifier.clean import read_clean
+from oneof.classifier.inputs import as_numpy, class_array
 from oneof.nets import TABLE_NETS
 
 METHODS = ("proden", "rplg+")
@@ -97,7 +97,11 @@ class ChoiceData:
         weights: Any = None,
     ) -> ChoiceData:
         """From what `fit` was given; X has been checked."""
-        known_rows, rows = clean_columns(model, X, clean, class_array(candidates.classes))
+        known_rows = rows = None
+        if clean is not None:
+            read, classes = partial(model._inputs, reset=False), class_array(candidates.classes)
+            x, columns, rows = read_clean(clean, X, classes, read)
+            known_rows = KnownRows(x, columns)
         whole = cls(X, candidates, known_rows, rows, [], [], weights)
         return whole.divided(row_folds(len(X), groups, seed), seed)
 
@@ -147,25 +151,6 @@ class ChoiceData:
         vector = np.full(len(self.x), None, dtype=object)
         vector[self.clean_rows[numbers]] = labels.tolist()
         return vector[rows]
-
-
-def clean_columns(
-    model: Any, X: np.ndarray, clean: Any, classes: np.ndarray
-) -> tuple[KnownRows | None, np.ndarray | None]:
-    """Clean rows as arrays, and which rows of X they are where they were given as a vector."""
-    if clean is None:
-        return None, None
-    if is_pair(clean):
-        x = model._inputs(clean[0], reset=False)
-        columns = label_columns(np.asarray(as_numpy(clean[1])), classes, "y_clean")
-        if not len(x) == len(columns) > 0:
-            raise ValueError(f"X_clean has {len(x)} rows, but y_clean has {len(columns)}.")
-        return KnownRows(x, columns), None
-    labels = clean_vector(clean, len(X))
-    rows = np.flatnonzero(known(labels))
-    if not len(rows):
-        raise ValueError("clean names no label at all: every entry is missing.")
-    return KnownRows(X[rows], label_columns(labels, classes, "clean", rows=rows)), rows
 
 
 def row_folds(n: int, groups: Any, seed: int) -> list[np.ndarray]:

@@ -21,8 +21,7 @@ from oneof.classifier.habits import ScikitHabits
 from oneof.classifier.inputs import as_candidates, class_array
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
-from oneof.classifier.settings import checked_recipe, clean_weight
-from oneof.classifier.weights import Weighted, row_weights
+from oneof.classifier.settings import Weighted, checked_recipe, clean_weight, row_weights
 from oneof.methods import Method, make_method
 from oneof.methods.rows import DENSE
 from oneof.training import Recipe, Run, Silent, default_progress, train

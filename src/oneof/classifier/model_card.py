@@ -101,7 +101,7 @@ def _quality(model: PartialLabelClassifier) -> list[str]:
     elif value is None or learned:
         facts.append("no rows were kept aside from learning: nothing is known about the accuracy")
     else:
-        sets = model.clean_source_ == "held-out sets"
+        sets = model.clean_source_ != "given"  # without clean rows, patience holds out rows with their sets
         what = "predictions in their candidate set" if sets else "accuracy"
         bias = " (optimistic: these rows also chose the epoch)" if model.patience is not None else ""
         facts.append(f"{what} on {rows} rows kept aside: {value:.1%}{bias}")

@@ -14,6 +14,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from oneof.candidates import Candidates
+from oneof.candidates.cells import short
 from oneof.classifier.calibration import ENOUGH, cool, temperature
 from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
 from oneof.classifier.network import NetworkPart
@@ -268,7 +269,7 @@ def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
     empty = np.flatnonzero(~mask.any(axis=1))
     if len(empty):
         row = f"row {empty[0]} of " if len(mask) > 1 else ""
-        raise ValueError(f"{row}allowed leaves no class; the model knows {_listed(classes)}.")
+        raise ValueError(f"{row}allowed leaves no class; the model knows {short(classes.tolist())}.")
     return mask
 
 
@@ -277,11 +278,6 @@ def _named(names: np.ndarray, classes: np.ndarray) -> np.ndarray:
     unknown = [name for name, k in zip(names.tolist(), columns) if k < 0]
     if unknown:
         near = difflib.get_close_matches(str(unknown[0]), list(map(str, classes.tolist())), n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"the model knows {_listed(classes)}."
+        advice = f"did you mean {near[0]!r}?" if near else f"the model knows {short(classes.tolist())}."
         raise ValueError(f"allowed names the class {unknown[0]!r}, which the model does not know; {advice}")
     return columns
-
-
-def _listed(classes: np.ndarray, limit: int = 10) -> str:
-    names = ", ".join(map(repr, classes.tolist()[:limit]))
-    return names + (f", … {len(classes)} in all" if len(classes) > limit else "")

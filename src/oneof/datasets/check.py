@@ -70,12 +70,12 @@ def check(name: str, folder: Path | str | None = None) -> Check:
     return Check(known.name, "wrong" if found else "ok", seconds, _summary(data), found)
 
 
-def check_ready_made(folder: Path | str | None = None) -> list[Check]:
+def check_ready_made() -> list[Check]:
     """Draw the ready-made candidate sets of CIFAR-10 again from their q and compare them bit by bit."""
     from oneof.candidates.generate import instance_sets
     from oneof.datasets.ready_made import ready_made_q, ready_made_sets
 
-    folder = Path(folder) if folder is not None else data_folder()
+    folder = data_folder()
     rate, seeds, name = 0.4, range(5), "cifar10"
     if not list((folder / "candidates").glob(f"{name}_*_r{rate:g}.npz")) or not entry(name).present(folder):
         return []

@@ -2,3 +2,7 @@
 
 LAB_VERSION = 1
 """Part of every job's hash. Raise it when a change of the lab makes old records incomparable."""
+
+
+class LabError(ValueError):
+    """The message names what was asked for, says what is wrong and what to do."""

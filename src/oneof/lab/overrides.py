@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.prepared import is_file, is_table
 from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS

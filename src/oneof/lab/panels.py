@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.tables import title
 from oneof.tables.files import write_with
 

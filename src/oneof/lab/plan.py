@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from oneof.datasets import DataError, MissingDataError
-from oneof.lab.errors import LabError
-from oneof.lab.jobs import Job
+from oneof.lab import LabError
 from oneof.lab.prepared import Prepared, is_table, prepare
 from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import net_for, views_for
-from oneof.lab.records import Record, Records
+from oneof.lab.records import Job, Record, Records
 from oneof.lab.search import configurations, winner
 from oneof.methods import Method, make_method
 from oneof.tables.files import only_plain_entries, write_text

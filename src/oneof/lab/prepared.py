@@ -15,7 +15,7 @@ from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import is_missing
 from oneof.candidates.questions import about_features, ask
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import KINDS, read_table

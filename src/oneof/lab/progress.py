@@ -11,10 +11,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.protocols import net_for
-from oneof.lab.records import Record
+from oneof.lab.records import Job, Record
 from oneof.training.progress import rich_bars
 
 EVERY_SECONDS = 30.0

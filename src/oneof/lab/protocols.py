@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.protocol import NET_OF_IMAGES, PAPER_RECIPE, Information, Protocol, Row
 from oneof.lab.search import Search
 

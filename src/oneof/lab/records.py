@@ -1,4 +1,5 @@
-"""Records: one line of JSON per finished job, appended and never changed.
+"""Jobs, named by the hash of everything that decides their result, and records: one line of JSON per finished
+job, appended and never changed.
 
 A record is `{"job": hash, "status": "ok", "config": ..., "result": ..., "seconds": ...}`, or with
 `"status": "failed"` an `error` in place of the result; its line also has a digest of it. One process, the
@@ -10,15 +11,20 @@ compresses what is there for publication; a packed folder is read, continued and
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
-from oneof.lab.errors import LabError
+import oneof
+from oneof.lab import LAB_VERSION, LabError
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, why_not_written, write_with
 from oneof.tables.sealed import read_sealed, sealed_json
@@ -28,6 +34,33 @@ FILE = "records.jsonl"
 PACKED = "records.jsonl.gz"
 
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One training, by its JSON-like and complete configuration: `data` (name, candidates, hash), `split`,
+    `scaling`, `net`, `method` (all hyper-parameters), `recipe`, `information`, `epoch_by`, `curves`.
+
+    Which protocol asked for it is not part of it: the same training in two protocols is the same job.
+    """
+
+    config: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        # through JSON once, so that a job read from a file equals the one that was planned
+        object.__setattr__(self, "config", json.loads(json.dumps(self.config, sort_keys=True)))
+
+    @cached_property
+    def hash(self) -> str:
+        """Sixteen digits from the configuration and the code version."""
+        text = json.dumps([dict(self.config), LAB_VERSION, oneof.__version__], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
 
 
 class Records:

@@ -15,11 +15,10 @@ import torch
 
 import oneof
 from oneof.lab import LAB_VERSION
-from oneof.lab.jobs import Job
 from oneof.lab.plan import Plan
 from oneof.lab.progress import Deadline, JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
-from oneof.lab.records import Record, Records, alone
+from oneof.lab.records import Job, Record, Records, alone
 from oneof.lab.runners.base import Runner
 
 

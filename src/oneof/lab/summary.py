@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.lab.errors import LabError
+from oneof.lab import LabError
 from oneof.lab.plan import damaged_plan, read_plan
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import PROTOCOLS

@@ -16,10 +16,9 @@ import numpy as np
 from oneof.candidates import Candidates
 from oneof.classifier.scoring import label_free
 from oneof.datasets import Scaling, hold_out, split_80_10_10
-from oneof.lab.errors import LabError
-from oneof.lab.jobs import Job
+from oneof.lab import LabError
 from oneof.lab.prepared import Prepared, prepare
-from oneof.lab.records import Record
+from oneof.lab.records import Job, Record
 from oneof.lab.runners.base import Place
 from oneof.methods import make_method
 from oneof.nets import build_net

@@ -28,8 +28,7 @@ from torch.nn.functional import one_hot
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import cross_entropy
-from oneof.methods.parts.contrast import BASE_TEMPERATURE, contrast
-from oneof.methods.parts.projection import Projection, both_heads
+from oneof.methods.parts.contrast import BASE_TEMPERATURE, Projection, both_heads, contrast
 from oneof.methods.targets import best_candidate, candidate_softmax, uniform
 
 

@@ -38,11 +38,9 @@ from torch.nn.functional import normalize
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import cross_entropy
-from oneof.methods.parts.contrast import BASE_TEMPERATURE, Pool, contrast
-from oneof.methods.parts.momentum import follow, follower, within_epochs
-from oneof.methods.parts.projection import Projection, both_heads
-from oneof.methods.parts.queue import Queue
+from oneof.methods.parts.contrast import BASE_TEMPERATURE, Pool, Projection, Queue, both_heads, contrast
 from oneof.methods.parts.schedules import warm_up_steps
+from oneof.methods.parts.second_net import follow, follower, within_epochs
 from oneof.methods.targets import best_candidate, candidate_softmax
 
 LONGEST_MEMORY = 0.5  # epochs of the teacher

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.targets import candidate_softmax, restrict
-from oneof.nets.frozen import peek
+from oneof.nets.base import peek
 
 
 @register("lws", year=2021, venue="ICML", forwards=2, backwards=1)

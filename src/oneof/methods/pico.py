@@ -35,12 +35,9 @@ from torch.nn.functional import one_hot
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import cross_entropy
-from oneof.methods.parts.contrast import Pool, contrast
-from oneof.methods.parts.momentum import follow, follower, within_epochs
-from oneof.methods.parts.projection import Projection, both_heads
-from oneof.methods.parts.prototypes import Prototypes
-from oneof.methods.parts.queue import Queue
+from oneof.methods.parts.contrast import Pool, Projection, Prototypes, Queue, both_heads, contrast
 from oneof.methods.parts.schedules import warm_up_steps
+from oneof.methods.parts.second_net import follow, follower, within_epochs
 from oneof.methods.targets import best_candidate, uniform
 
 LONGEST_MEMORY = 5  # epochs of the key encoder: the authors' 1000 steps

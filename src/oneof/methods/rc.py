@@ -24,7 +24,7 @@ from oneof.methods.base import Batch, State, StepInfo, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.proden import Proden
 from oneof.methods.targets import candidate_softmax
-from oneof.nets.frozen import peek
+from oneof.nets.base import peek
 
 
 @register("rc", year=2020, venue="NeurIPS", forwards=2, backwards=1)

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oneof.nets.base import Net, as_net, evaluation_mode
-from oneof.nets.lenet import lenet
-from oneof.nets.preact import preact_resnet18, wide_resnet
-from oneof.nets.resnet import resnet18, resnet32, resnet34
+from oneof.nets.images import lenet, preact_resnet18, resnet18, resnet32, resnet34, wide_resnet
 from oneof.nets.tabular import linear, mlp
 
 TABLE_NETS: dict[str, Callable[..., Net]] = {"linear": linear, "mlp": mlp}

@@ -21,7 +21,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.compact import CompactSets, row_blocks
+from oneof.candidates.compact import CompactSets
 from oneof.tables.errors import DataError, reading
 from oneof.tables.files import replacing, write_with
 from oneof.tables.parquet import needs_polars, scan
@@ -137,11 +137,7 @@ def _read_npz(path: Path) -> tuple[Annotations, dict[str, Any]]:
     stored = stored_arrays(path)
     facts = read_sealed(str(stored["facts"]), path, plain=_UNSEALED)
     if "mask" in stored:  # files of earlier versions hold the bits of a dense mask
-        bits, c = stored["mask"], len(facts["classes"])
-        if bits.shape[1] != -(-c // 8):
-            raise ValueError(f"a mask of {bits.shape} bytes for {c} classes")
-        blocks = (np.unpackbits(bits[rows], axis=1, count=c) for rows in row_blocks(len(bits), c))
-        sets = CompactSets.of_masks(blocks, c)
+        sets = CompactSets.of_bits(stored["mask"], len(facts["classes"]))
     else:
         sets = CompactSets.of_sizes(stored["positions"], stored["sizes"], len(facts["classes"]))
     more = {name: stored.get(name) for name in ("truth", "evidence")}

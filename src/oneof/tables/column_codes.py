@@ -23,7 +23,7 @@ from oneof.tables.columns import (
     why_no_category,
 )
 from oneof.tables.errors import DataError
-from oneof.tables.free_text import SentenceColumn, TextColumn, is_prose
+from oneof.tables.free_text import SentenceColumn, TextColumn, is_prose, vector_names
 
 MOST_VALUES = 50
 
@@ -84,8 +84,7 @@ class VectorColumn:
 
     @property
     def names(self) -> list[str]:
-        made = [f"{self.name}.{k}" for k in range(len(self.fill))]
-        return [*made, f"{self.name}=(missing)"] if self.flag else made
+        return vector_names(self.name, len(self.fill), self.flag)
 
     def encode(self, column: Any, where: str) -> np.ndarray:
         values = vectors(column, width=len(self.fill))

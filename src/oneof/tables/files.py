@@ -1,6 +1,7 @@
-"""Writing files so that a reader never meets half of one."""
+"""Writing files so that a reader never meets half of one, and knowing them again."""
 
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -64,6 +65,12 @@ def only_plain_entries(
             )
         if (folder / name).exists() and not (folder / name).is_file() and not (folder / name).is_dir():
             raise error(f"{folder / name} is not a plain file but a pipe, a socket or a device; remove it.")
+
+
+def sha256_of(path: Path | str) -> str:
+    """Digest of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_text(path: Path | str, text: str) -> None:

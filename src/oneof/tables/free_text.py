@@ -86,7 +86,7 @@ class TextColumn:
 
     @property
     def names(self) -> list[str]:
-        return _names(self.name, len(self._matrix), self.flag)
+        return vector_names(self.name, len(self._matrix), self.flag)
 
     def encode(self, column: Any, where: str) -> np.ndarray:
         texts = _texts(self.name, column, where)
@@ -126,7 +126,7 @@ class SentenceColumn:
 
     @property
     def names(self) -> list[str]:
-        return _names(self.name, self.width, self.flag)
+        return vector_names(self.name, self.width, self.flag)
 
     def encode(self, column: Any, where: str) -> np.ndarray:
         model = _sentence_models.get(self.digest)
@@ -189,7 +189,8 @@ def _texts(name: str, column: Any, where: str) -> list[str | None]:
     return [cell_text(cell) for cell in cells]
 
 
-def _names(name: str, width: int, flag: bool) -> list[str]:
+def vector_names(name: str, width: int, flag: bool) -> list[str]:
+    """The columns of one that becomes several, the last of which says what was missing."""
     return [*(f"{name}.{k}" for k in range(width)), *([f"{name}=(missing)"] * flag)]
 
 

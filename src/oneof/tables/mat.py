@@ -6,7 +6,6 @@ across. They are sparse or dense, double or uint8, depending on who saved the fi
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 import zlib
@@ -18,6 +17,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.tables.errors import DataError, reading
+from oneof.tables.files import sha256_of
 from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
 
 
@@ -66,11 +66,7 @@ def read_mat(path: Path | str, *, need_truth: bool = True, truth_may_be_outside:
     truth = None
     if "target" in found:
         truth = _truth(_labels(found["target"], "target", len(x), path), mask.shape[1], path)
-    provenance = {
-        "rule": "given",
-        "file": path.name,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-    }
+    provenance = {"rule": "given", "file": path.name, "sha256": sha256_of(path)}
     try:
         candidates = Candidates(
             mask, tuple(range(mask.shape[1])), truth, truth_may_be_outside, provenance, source=path.name

@@ -90,18 +90,14 @@ class Table:
         made[:] = [None if is_missing(v) else v.strip() if isinstance(v, str) else native(v) for v in values]
         return made
 
-    def features(
-        self, wanted: Collection[str] = (), without: Collection[str] = (), advice: str = ""
-    ) -> tuple[np.ndarray, list[str]]:
+    def features(self, wanted: Collection[str] = (), advice: str = "") -> tuple[np.ndarray, list[str]]:
         """Numeric columns as (n, d), and their names. Text and empty cells in them are an error.
 
-        Default: all columns that have a name and are not in `without`. A column without a name is
-        the row number that data frames write in front of a table. `advice` is a line for the errors.
+        Default: all columns that have a name. A column without a name is the row number that data frames
+        write in front of a table. `advice` is a line for the errors.
         """
-        for name in without:
-            self.column(name)
         parts, titles = [], []
-        for name in wanted or [name for name in self.columns if name and name not in without]:
+        for name in wanted or [name for name in self.columns if name]:
             column = self.column(name)
             try:
                 values = numbers_of(column, name)

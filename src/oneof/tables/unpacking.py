@@ -31,6 +31,18 @@ def refuse_bomb(path: Path, n_bytes: int) -> None:
         )
 
 
+def free_memory() -> int:
+    """Bytes that are available without swapping; a generous guess where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 8 * 2**30
+
+
 # ---- arrays -----------------------------------------------------------------------------------
 
 

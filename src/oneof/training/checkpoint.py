@@ -17,15 +17,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save, save_file
 from torch import Tensor
 
-from oneof.tables.files import replacing, write_text
+from oneof.tables.files import replacing
 from oneof.tables.sealed import SEAL, DamagedError, digest_of
 
 # what reading a damaged file can end in
 NO_TREE = (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
-
-
-def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
 def save_tree(path: Path, tree: Any) -> None:

@@ -1,7 +1,8 @@
-"""What goes into a training and what comes out of it."""
+"""What goes into a training, what is refused before it begins, and what comes out of it."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from oneof.candidates import Candidates
 from oneof.methods.base import Method, State
 from oneof.training.clean import CleanRows
+from oneof.training.randomness import DefaultGenerators
 from oneof.views import RowItself, Views
 
 
@@ -53,3 +56,28 @@ class Given:
     selection: CleanRows | None = None
     test: tuple[Any, Any] | None = None
     views: Views = field(default_factory=RowItself)
+
+
+def check_batch_norm(net: nn.Module, example: Tensor, rows: int, clean_rows: int) -> None:
+    """Raise where a pass of a step has one row and the network normalises by the rows of a pass.
+
+    Parameters
+    ----------
+    rows, clean_rows : int
+        Rows per pass in this process: those with candidates, and the clean ones in the loss.
+    """
+    if 1 not in (rows, clean_rows) or not any(isinstance(part, _BatchNorm) for part in net.modules()):
+        return
+    try:
+        # tried on a copy, since maps of an image may be enough to normalise by
+        with DefaultGenerators(0, example.device).lent(), torch.no_grad():
+            copy.deepcopy(net).train()(example[:1].to(next(net.parameters()).dtype))
+    except ValueError as error:
+        if rows == 1:
+            what, more = "batch_size leaves one row in a step", "batch_size=2 or more"
+        else:
+            what, more = "there is one clean row in the loss of a step", "two or more, or clean_weight=0"
+        raise TrainingError(
+            f"{what}, but batch normalisation needs at least two: {error}\n"
+            f"  Give {more}, or a network without batch normalisation (batch_norm=False)."
+        ) from error

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from oneof.candidates import Candidates
 from oneof.methods import parallel
 from oneof.methods.base import Method
+from oneof.methods.state import RowState
+from oneof.methods.targets import candidate_softmax, uniform
+from oneof.nets.fast import without_fast_features
 from oneof.training.clean import CleanRows
-from oneof.training.distributed import start
-from oneof.training.finish import finished
+from oneof.training.distributed import exchange_tables_, start
 from oneof.training.given import Given, Trained
-from oneof.training.identity import identity
 from oneof.training.ongoing import OngoingTraining
 from oneof.training.progress import Progress, Silent, closing
 from oneof.training.randomness import DefaultGenerators
 from oneof.training.recipe import Recipe, choose_device
-from oneof.training.run import AFRESH, Run, RunError
-from oneof.training.stopping import finish_epoch_on_interrupt
+from oneof.training.run import AFRESH, Run, RunError, identity
+from oneof.training.sources import ResidentRows
 from oneof.views import RowItself, Views
+
+LOOKED_AT = 256
+"""Rows that are predicted at the end, to see whether anything was learned."""
 
 
 def train(
@@ -141,6 +150,106 @@ def out_of_time(began: float, epochs: int, limit: float | None) -> bool:
     if limit is None or not epochs:
         return False
     return parallel.agreed((time.perf_counter() - began) * (epochs + 1) / epochs) > limit
+
+
+# ---- when the last epoch is over --------------------------------------------------------------
+
+
+def finished(training: OngoingTraining, seconds: float) -> Trained:
+    """The selected weights, pseudo-labels and what happened on the way."""
+    labels = pseudo_labels(training)
+    best_epoch = training.step.epoch - 1
+    if training.best is not None:
+        best_epoch = training.stopping.best_epoch
+        for i, net in enumerate(training.method.predictors(training.state)):
+            prefix = f"{i}."
+            net.load_state_dict(
+                {k.removeprefix(prefix): v for k, v in training.best.items() if k.startswith(prefix)}
+            )
+    training.state.eval()
+    look_at_some_rows(training)
+    without_fast_features(training.state)
+    clean = training.given.clean
+    facts = {"clean_rows": 0 if clean is None else len(clean), "clean_source": clean and clean.source}
+    n = len(training.rows)
+    return Trained(training.method, training.state, training.history, labels, n, best_epoch, seconds, facts)
+
+
+def pseudo_labels(training: OngoingTraining) -> Callable[[Tensor], Tensor]:
+    """Those of the last epoch by row numbers, (B, c); where they are large they stay kept by candidate."""
+    method, state, task = training.method, training.state, training.task
+    sets, layout = task.candidates, task.candidates.layout
+    take: Callable[[Tensor], Tensor]
+    if any(name in state.rows for name in method.watched[-1:]):
+        # from tables that nothing changes any more; no row passes the nets again
+        take = partial(method.pseudo_labels, state, replace(task, row_pass=None))
+    else:
+        found = RowState()
+        found.add("label", partial(uniform, dtype=task.dtype), support=sets)
+
+        def put(x: Tensor, index: Tensor) -> Tensor:
+            found.put(index, label=candidate_softmax(method.logits(state, x), sets.take(index)))
+            return index
+
+        with training.drawing():
+            training.each_row(put)
+        exchange_tables_(found)
+        take = lambda index: found.take(index, "label")  # noqa: E731
+    if layout is None:
+        made = take(torch.arange(task.n_rows, device=task.device)).cpu()
+        return lambda index: made[index]
+    return lambda index: take(index.to(layout.labels.device)).cpu()
+
+
+def look_at_some_rows(training: OngoingTraining) -> None:
+    """Say so where a net has come to predict the same for all rows."""
+    if isinstance(training.rows, ResidentRows) and parallel.rank() == 0:
+        own = training.own_rows()
+        x = next(training.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
+        warn_of_equal_predictions(training.predict(x), x)
+
+
+def warn_of_equal_predictions(logits: Tensor, x: Tensor) -> None:
+    """Say so where a trained network cannot tell different rows apart, or overflows on them."""
+    different = bool((x != x[:1]).any())
+    if logits.isfinite().all() and not (different and (logits == logits[:1]).all()):
+        return
+    warnings.warn(
+        "the trained network gives all rows the same prediction, or none that is a number: it has learned "
+        f"nothing. The largest input is {float(x.abs().max()):.3g}.\n"
+        "  Scale the features (scaling='standard') or lower the learning rate.",
+        stacklevel=4,
+    )
+
+
+# ---- around the epochs ------------------------------------------------------------------------
+
+
+class Interrupt:
+    """Whether Ctrl-C was pressed."""
+
+    pressed = False
+
+
+@contextmanager
+def finish_epoch_on_interrupt(active: bool) -> Iterator[Interrupt]:
+    """The first Ctrl-C lets the epoch end and its checkpoint be written, the second stops at once."""
+    interrupt = Interrupt()
+    if not active or threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if interrupt.pressed:
+            raise KeyboardInterrupt
+        interrupt.pressed = True
+        print("Ctrl-C: finishing this epoch and saving; press again to stop at once.", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 _TIMING = threading.Lock()

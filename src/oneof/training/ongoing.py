@@ -20,17 +20,15 @@ from oneof.methods.targets import EXPONENT
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features
 from oneof.training.capture import CapturedStep
-from oneof.training.checks import check_batch_norm
 from oneof.training.clean import CleanSource, on_device
 from oneof.training.distributed import make_shards, meet, synchronised
-from oneof.training.given import Given, TrainingError
-from oneof.training.identity import digest_weights
+from oneof.training.given import Given, TrainingError, check_batch_norm
 from oneof.training.predict import EVALUATION_BATCH, in_batches
 from oneof.training.randomness import DefaultGenerators, may_draw
-from oneof.training.recipe import Recipe, choose_speed
+from oneof.training.recipe import EarlyStopping, Recipe, choose_speed
+from oneof.training.run import digest_weights
 from oneof.training.schedule import MainOptimiser
 from oneof.training.sources import LoadedRows, as_input, make_rows
-from oneof.training.stopping import EarlyStopping
 
 OTHER_PROCESS = 100_003
 """Between the seeds of two processes."""

@@ -69,25 +69,15 @@ def rich_bars(width: int, stream: TextIO | None = None) -> Any:
 
 
 class Bar(Progress):
-    """A rich progress bar, one task per training; use as a context manager to show several."""
+    """A rich progress bar."""
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
         self.bars = rich_bars(20)
-        self.nested = False
         self.task: Any = None
 
-    def __enter__(self) -> Bar:
-        self.bars.start()
-        self.nested = True
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bars.stop()
-
     def start(self, title: str, epochs: int, done: int) -> None:
-        if not self.nested:
-            self.bars.start()
+        self.bars.start()
         self.task = self.bars.add_task(f"{self.prefix}{title}", total=epochs, completed=done, facts="")
 
     def epoch(self, row: dict[str, Any]) -> None:
@@ -96,8 +86,7 @@ class Bar(Progress):
     def finish(self) -> None:
         if self.task is not None:
             self.bars.stop_task(self.task)
-        if not self.nested:
-            self.bars.stop()
+        self.bars.stop()
 
 
 SHOWN = {

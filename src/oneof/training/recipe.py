@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
@@ -131,3 +131,27 @@ def choose_speed(recipe: Recipe, device: torch.device, example: torch.Tensor, ca
         captured=gpu and capturable and speed in ("graph", "compiled"),
         compiled=speed == "compiled",
     )
+
+
+@dataclass
+class EarlyStopping:
+    """Remembers the best score and how long ago it was. Equal scores do not count as better."""
+
+    patience: int | None = None
+    best: float = float("-inf")
+    best_epoch: int = -1
+
+    def improved(self, score: float, epoch: int) -> bool:
+        if score <= self.best:
+            return False
+        self.best, self.best_epoch = score, epoch
+        return True
+
+    def exhausted(self, epoch: int) -> bool:
+        return self.patience is not None and epoch - self.best_epoch >= self.patience
+
+    def state_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def load_state_dict(self, values: dict[str, Any]) -> None:
+        self.best, self.best_epoch = values["best"], values["best_epoch"]

@@ -58,6 +58,7 @@ class MainOptimiser:
             recipe.optimiser, groups, recipe.lr, recipe.weight_decay, recipe.momentum
         )
         self.base_lrs = [group["lr"] for group in self.optimiser.param_groups]
+        self.parameters: list[Tensor] = [p for group in self.optimiser.param_groups for p in group["params"]]
         self.as_recorded()
 
     def as_recorded(self) -> None:
@@ -84,10 +85,6 @@ class MainOptimiser:
                 group["lr"].fill_(base * factor)
             else:
                 group["lr"] = base * factor
-
-    @property
-    def parameters(self) -> list[Tensor]:
-        return [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
 
     def load_state_dict(self, saved: dict[str, Any], own: dict[str, Any]) -> None:
         """Of this optimiser and of the method's own; they may come from steps that were not recorded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -83,18 +84,11 @@ def rand_augment(level: float = 4.5) -> Policy:
     return Policy(tuple(rows), together=False)
 
 
-def simple_pairs(levels: tuple[float, ...] = (3, 6)) -> Policy:
-    """One change of colour and one move, each at a random one of some strengths.
+def simple_pairs() -> Policy:
+    """One change of colour and one move, each at one of two strengths.
 
     Milder than AutoAugment: no inversion, no solarization, no shift by almost half the image.
     """
     colours = ("autocontrast", "equalize", "contrast", "brightness", "colour", "sharpness")
-    strong = [(first, second) for first in levels for second in levels]
-    return Policy(
-        tuple(
-            ((colour, 1.0, first), (move, 1.0, second))
-            for colour in colours
-            for move in MOVES
-            for first, second in strong
-        )
-    )
+    pairs = product(colours, MOVES, (3, 6), (3, 6))
+    return Policy(tuple(((colour, 1.0, first), (move, 1.0, second)) for colour, move, first, second in pairs))

@@ -1,15 +1,38 @@
-"""`oneof methods`: what there is to choose from."""
+"""`oneof methods`: what there is to choose from, and how to cite it."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from oneof import __version__
+
 if TYPE_CHECKING:
     from oneof.methods import Method, MethodInfo
+
+PAPER = re.compile(
+    r'^(?P<authors>[\w-]+(?:,\s[\w-]+)*), "(?P<title>[^"]+)",\s(?P<venue>\w+)\s(?P<year>\d{4})', re.MULTILINE
+)
+OURS = re.compile(r"^Not a published method: oneof's \w+ of (\w+)", re.MULTILINE)
+VENUES = {
+    "AAAI": "AAAI Conference on Artificial Intelligence",
+    "ICCV": "International Conference on Computer Vision",
+    "ICLR": "International Conference on Learning Representations",
+    "ICML": "International Conference on Machine Learning",
+    "IJCAI": "International Joint Conference on Artificial Intelligence",
+    "NeurIPS": "Advances in Neural Information Processing Systems",
+}
+SOFTWARE = f"""@software{{oneof,
+  title = {{oneof: learning from candidate labels}},
+  author = {{{{the oneof contributors}}}},
+  version = {{{__version__}}},
+  year = {{2026}}
+}}"""
 
 
 @dataclass
@@ -58,9 +81,6 @@ class Methods:
         return 0
 
     def _one(self, info: MethodInfo) -> int:
-        import inspect
-
-        from oneof.app.commands.citations import bibtex
         from oneof.app.commands.show import show_table
 
         print(f"{info.name} ({info.venue} {info.year or ''})".replace(" )", ")"))
@@ -76,8 +96,6 @@ class Methods:
 
 def _facts(info: MethodInfo) -> dict[str, Any]:
     """What is known of a method, for a program."""
-    from oneof.app.commands.citations import bibtex
-
     method = info.cls()
     return {
         "name": info.name,
@@ -130,3 +148,37 @@ def state_per_row(method: Any) -> str:
     tables, others = (twice - some) / 100, 2 * some - twice
     parts = [f"{'' if tables == 1 else f'{tables:g}'}c" if tables else "", str(others) if others else ""]
     return " + ".join(part for part in parts if part) or "nothing"
+
+
+# ---- BibTeX, from the line of a method's module that names the paper --------------------------
+
+
+def bibtex(info: MethodInfo) -> str:
+    """The paper of a method; of a change that is ours, this library and the paper it changes."""
+    ours = [] if info.venue in VENUES else [SOFTWARE]
+    return "\n\n".join([*ours, *papers(info.cls)[:1]])
+
+
+def papers(cls: type) -> list[str]:
+    """Entries of the papers that a method's module names, of the method it changes, of its base classes."""
+    from oneof.methods import make_method
+
+    found = []
+    for base in cls.__mro__[:-1]:
+        text = inspect.getmodule(base).__doc__ or ""
+        found += [entry(paper) for paper in PAPER.finditer(text)]
+        for changed in OURS.finditer(text):
+            found += papers(type(make_method(changed[1].lower())))
+    return found
+
+
+def entry(paper: re.Match[str]) -> str:
+    authors, title = (" ".join(paper[part].split()) for part in ("authors", "title"))
+    fields = {
+        "title": f"{{{title}}}",  # in two pairs of braces capitals stay
+        "author": authors.replace(", ", " and "),
+        "booktitle": VENUES.get(paper["venue"], paper["venue"]),
+        "year": paper["year"],
+    }
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    return f"@inproceedings{{{authors.partition(',')[0].lower()}{paper['year']},\n{lines}\n}}"

@@ -16,8 +16,7 @@ from oneof.app.fit.clean import Division
 from oneof.app.fit.plan import as_time
 from oneof.app.fit.training_data import TrainingData
 from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
-from oneof.app.fit_page.from_model import model_settings
-from oneof.app.fit_page.page import REVIEWED, write_fit_report
+from oneof.app.fit_page.page import REVIEWED, model_settings, write_fit_report
 from oneof.app.review.beliefs import Beliefs, beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.similar import places_of

@@ -20,14 +20,12 @@ from oneof.app.review.beliefs import OTHERS, is_large
 from oneof.candidates import Candidates
 from oneof.candidates.cells import counted
 from oneof.candidates.compact import BLOCK
-from oneof.classifier.choice import LONG_FITS
-from oneof.classifier.contenders import METHODS
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import is_pair, known
-from oneof.lab.runners.local import free_memory
 from oneof.methods.rows import DENSE, places_per_row
 from oneof.nets import IMAGE_NETS
 from oneof.tables.errors import DataError
+from oneof.tables.unpacking import free_memory
 
 FEW_EPOCHS = 5
 RESERVE = 0.9
@@ -83,6 +81,8 @@ class Estimate:
 
 def trainings_of_choice(model: PartialLabelClassifier, shape: tuple[int, int]) -> float:
     """As `Estimate.trainings`: on a large table contenders learn from some of the rows."""
+    from oneof.classifier.choice import LONG_FITS
+
     n, some = shape[0], min(shape[0], DENSE // shape[1])
     if some == n:
         return LONG_FITS
@@ -142,6 +142,8 @@ def _timed(
         clean = (clean[0][:part], clean[1][:part])
     small = clone(model).set_params(epochs=epochs, batch_size=batch, run=None, verbose=False)
     if small.method == "auto":
+        from oneof.classifier.contenders import METHODS  # a fit by one method needs nothing of a choice
+
         small.set_params(method=METHODS[0])
     began = time.perf_counter()
     small.fit(x[picked], candidates.take(picked), clean=clean)

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, triu
 from scipy.stats import binomtest
 
 from oneof.app.review.beliefs import Beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
+from oneof.candidates.describe import pairs_of, together_counts
 
 KEPT = 0.05
 """A candidate counts as alive while the model gives it more than this."""
@@ -65,16 +65,11 @@ class Bin:
     right: Share
 
 
-def reliability(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> list[Bin]:
-    """Rows in bins of equal width by their confidence; empty bins are left out."""
-    place = np.minimum((confidence * bins).astype(int), bins - 1)
-    made = []
-    for b in range(bins):
-        inside = place == b
-        if inside.any():
-            share = Share(int(right[inside].sum()), int(inside.sum()))
-            made.append(Bin(float(confidence[inside].mean()), share))
-    return made
+def reliability(confidence: np.ndarray, right: np.ndarray) -> list[Bin]:
+    """Rows in tenths by their confidence; empty ones are left out."""
+    tenth = np.minimum((confidence * 10).astype(int), 9)
+    parts = [tenth == k for k in np.unique(tenth)]
+    return [Bin(float(confidence[part].mean()), Share.of(right[part])) for part in parts]
 
 
 def calibration_error(bins: list[Bin]) -> float:
@@ -213,13 +208,12 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
 
 def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list[Pair]:
     """The pairs of classes that most often stand in one set, and how the model decided between them."""
-    sets, (label, belief) = candidates.compact.take(np.flatnonzero(rows)), best(q[rows])
-    mask = csr_array((np.ones(len(sets.positions), np.int64), sets.positions, sets.starts), shape=sets.shape)
-    counts = triu(mask.T @ mask, 1).tocoo()
-    order = np.lexsort((counts.col, counts.row, -counts.data))[:MOST_PAIRS]
+    some, (label, belief) = candidates.take(rows), best(q[rows])
+    pairs, sets = pairs_of(together_counts(some)), some.compact
+    order = np.argsort(-pairs[2], kind="stable")[:MOST_PAIRS]
     every = np.arange(len(sets))
     made = []
-    for a, b, total in zip(*(values[order].tolist() for values in (counts.row, counts.col, counts.data))):
+    for a, b, total in zip(*(values[order].tolist() for values in pairs)):
         both = sets.holds(every, np.full(len(sets), a)) & sets.holds(every, np.full(len(sets), b))
         to_a, to_b = int((label[both] == a).sum()), int((label[both] == b).sum())
         names = str(candidates.classes[a]), str(candidates.classes[b])

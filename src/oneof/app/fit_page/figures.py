@@ -10,12 +10,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oneof.app.fit_page.facts import Bin
-from oneof.app.fit_page.templates import fill
+from oneof.lab.rendering import render
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass
@@ -69,7 +72,7 @@ class Frame:
 
     def svg(self, title: str) -> str:
         """The whole figure; `title` is what a screen reader says."""
-        return fill("figure.svg", f=self, title=title)
+        return render("figure.svg", TEMPLATES, f=self, title=title)
 
 
 # ---- the figures ------------------------------------------------------------------------------

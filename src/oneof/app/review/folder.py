@@ -21,11 +21,9 @@ from scipy.sparse import csr_array, issparse
 
 from oneof.app.review.beliefs import Beliefs, dense_rows
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
-from oneof.candidates.annotators import Annotator, annotator_table
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.checks import checked_positions
-from oneof.candidates.compact import CompactSets, row_blocks
-from oneof.candidates.dawid_skene import estimate_true_labels
+from oneof.candidates.compact import CompactSets
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, write_text, write_with
 from oneof.tables.reader import read_json
@@ -33,6 +31,7 @@ from oneof.tables.unpacking import stored_arrays
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
+    from oneof.candidates.annotators import Annotator
 
 FORMAT, LARGE = 1, 2
 """A large review has sparse arrays, and its sets by position."""
@@ -157,6 +156,8 @@ class ReviewData:
         if self.answers is None or not len(self.answers) or not self.answers.named:
             return []
         from oneof.candidates.annotations import Annotations
+        from oneof.candidates.annotators import annotator_table
+        from oneof.candidates.dawid_skene import estimate_true_labels
 
         beliefs = estimate_true_labels(self.answers, *self.candidates.shape).posterior
         if self.transduction is not None:
@@ -261,11 +262,7 @@ class ReviewData:
         if names.get("format") == LARGE:
             mask, _ = checked_positions(arrays["positions"], arrays["starts"], c, "the review")
         else:
-            packed = arrays["mask"]
-            rows = row_blocks(len(packed), c)
-            mask = CompactSets.of_masks(
-                (np.unpackbits(packed[r], axis=1, count=c).astype(bool) for r in rows), c
-            )
+            mask = CompactSets.of_bits(arrays["mask"], c)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoInformationWarning)  # said once, at the fit
             candidates = Candidates(

@@ -191,9 +191,8 @@ def _votes(data: ReviewData) -> csr_array:
     """(n, c): votes of the annotators; each has one per row, shared among the labels they name."""
     if data.answers is None or not len(data.answers):
         return csr_array(data.candidates.shape)
-    _, _, pair = data.answers.groups()
-    weights = 1 / np.bincount(pair)[pair]
-    return csr_array((weights, (data.answers.row, data.answers.label)), shape=data.candidates.shape)
+    places = data.answers.row, data.answers.label
+    return csr_array((data.answers.shares(), places), shape=data.candidates.shape)
 
 
 # ---- what the page shows ----------------------------------------------------------------------

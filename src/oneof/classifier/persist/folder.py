@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -15,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from oneof.datasets.scaling import Scaling
-from oneof.tables.files import only_plain_entries
+from oneof.tables.files import only_plain_entries, sha256_of
 
 FORMAT = 2
 MANIFEST, MODEL, WEIGHTS = "manifest.json", "model.json", "model.safetensors"
@@ -102,7 +101,7 @@ class ModelFolder:
     def _checked(self, name: str) -> Path:
         """The file, after comparing its content with the digest in the manifest."""
         file = self.path / name
-        found, expected = digest(file), self.digests[name]
+        found, expected = sha256_of(file), self.digests[name]
         if found != expected:
             raise ModelError(
                 f"{file} has SHA-256 {found[:16]}…, but {MANIFEST} says {expected[:16]}…: "
@@ -183,11 +182,6 @@ def is_pickle(file: Path) -> bool:
         begins = PICKLE_START.match(stream.read(2)) is not None
         stream.seek(-1, os.SEEK_END)
         return begins and stream.read(1) == b"."
-
-
-def digest(file: Path) -> str:
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _size(file: Path, limit: int) -> int:

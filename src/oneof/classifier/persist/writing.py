@@ -34,9 +34,8 @@ from oneof.classifier.persist.folder import (
     check_entries,
     check_weights,
     checked_scaling,
-    digest,
 )
-from oneof.tables.files import HALF_CHARACTERS, why_not_written
+from oneof.tables.files import HALF_CHARACTERS, sha256_of, why_not_written
 
 STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
 
@@ -101,7 +100,8 @@ def _write_files(estimator: PartialLabelClassifier, texts: dict[str, str], stage
     for file in staged.iterdir():
         file.chmod((staged / MODEL).stat().st_mode)  # safetensors files are written for their owner only
     files = {
-        file.name: {"bytes": file.stat().st_size, "sha256": digest(file)} for file in sorted(staged.iterdir())
+        file.name: {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
+        for file in sorted(staged.iterdir())
     }
     (staged / CARD).write_text(model_card(estimator), encoding="utf-8", errors=HALF_CHARACTERS)
     (staged / MANIFEST).write_text(_text({"format": FORMAT, "files": files}), encoding="utf-8")

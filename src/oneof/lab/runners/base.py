@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from oneof.lab.jobs import Job
-from oneof.lab.records import Record
+from oneof.lab.records import Job, Record
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from oneof.lab.jobs import Job
-from oneof.lab.records import Record
+from oneof.lab.records import Job, Record
 from oneof.lab.runners.base import Place, Runner, lost
+from oneof.tables.unpacking import free_memory
 
 WORKER_BYTES = 700 * 2**20
 """Memory a worker is expected to take: torch, the data, a small net."""
@@ -154,15 +154,3 @@ def default_workers() -> int:
     """One per core this process may use, as far as the memory goes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, free_memory() // WORKER_BYTES))
-
-
-def free_memory() -> int:
-    """Bytes that are available without swapping; a generous guess where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 8 * 2**30

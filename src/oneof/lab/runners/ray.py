@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneof.lab.jobs import Job
-from oneof.lab.records import Record
+from oneof.lab.records import Job, Record
 from oneof.lab.runners.base import Runner, lost
 from oneof.training.cluster import Cluster, ClusterError
 

@@ -14,7 +14,6 @@ since eta_k ≤ 1 − eta_j. Uniform weights give another v even if nobody errs:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,13 +69,11 @@ def disturbed_by(p: np.ndarray, epsilon: float, rng: np.random.Generator) -> np.
     return p + (other - p) * np.minimum(1, epsilon / np.maximum(distance, 1e-300))
 
 
-def check_prior(
-    posterior: Posterior, size: int, rows: int, seed: int = 0, epsilons: Sequence[float] = EPSILONS
-) -> PriorCheck:
+def check_prior(posterior: Posterior, size: int, rows: int, seed: int = 0) -> PriorCheck:
     """The statements on `rows` instances, each with a set of its `size` most probable labels."""
     rng = np.random.default_rng([seed, size])
     fixed = ratio = bias = margin = 0.0
-    errors = {epsilon: np.zeros(2) for epsilon in epsilons}
+    errors = {epsilon: np.zeros(2) for epsilon in EPSILONS}
     for drawn in blocks(posterior, rows, seed):
         eta = -np.sort(-drawn, axis=1)[:, :size]
         eta /= eta.sum(axis=1, keepdims=True)
@@ -85,7 +82,7 @@ def check_prior(
         even_v = mixed(exact, even)
         bias += float(np.abs(even_v - eta).max(axis=1).sum())
         margin += float(((even_v[:, 0] - even_v[:, 1]) / np.maximum(eta[:, 0] - eta[:, 1], 1e-12)).sum())
-        for epsilon in epsilons:
+        for epsilon in EPSILONS:
             mu, u = disturbed_by(eta, epsilon, rng), disturbed_by(exact, epsilon, rng)
             away = [np.abs(mixed(u, w) - eta) for w in (prior_weights(mu), even)]
             ratio = max(ratio, float((away[0] / error_bound(eta, epsilon, epsilon)).max()))

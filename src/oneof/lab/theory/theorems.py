@@ -203,9 +203,9 @@ def _add_errors(checks: list[TheoremCheck], posterior: Posterior, seed: int, del
             row.worst_apart = right[check.epsilon, row.epsilon_reduced, "worst_apart"] / check.rows_apart
 
 
-def fit_margin(margin: np.ndarray, at: Sequence[float] = FIT_AT) -> MarginCondition:
+def fit_margin(margin: np.ndarray) -> MarginCondition:
     """C and lambda from the shares of margins up to a few small t, with their standard errors."""
-    n, t = len(margin), np.asarray(at)
+    n, t = len(margin), np.asarray(FIT_AT)
     ordered = np.sort(margin)
     share = np.searchsorted(ordered, t, side="right") / n
     if not (share > 0).all():

@@ -1,11 +1,15 @@
-"""A second network of the same shape with a start of its own."""
+"""A second network of the same shape: with a start of its own, or one that follows the first slowly."""
 
 from __future__ import annotations
 
 import copy
 from typing import TypeVar
 
+import torch
 from torch import nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+from oneof.methods.base import StepInfo
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -22,3 +26,28 @@ def independent_copy(module: M) -> M:
         if callable(reset):
             reset()
     return made
+
+
+def follower(module: M) -> M:
+    """A copy that no optimiser moves."""
+    return copy.deepcopy(module).requires_grad_(False)
+
+
+def within_epochs(momentum: float, epochs: float, step: StepInfo) -> float:
+    """The momentum, lowered where its memory of 1/(1 − momentum) steps would be longer than so many epochs.
+
+    Papers count in steps of large data sets. With a few steps per epoch the same number would make
+    the follower a memory of most of the training.
+    """
+    return min(momentum, 1 - 1 / max(1.0, epochs * step.steps_per_epoch))
+
+
+@torch.no_grad()
+def follow(average: nn.Module, module: nn.Module, momentum: float) -> None:
+    """average ← momentum · average + (1 − momentum) · module, for the parameters.
+
+    Statistics of batch normalisation are not copied: the follower's own forward passes, in training
+    mode, fill its own buffers and leave those of the module alone.
+    """
+    update = get_ema_multi_avg_fn(momentum)
+    update(tuple(average.parameters()), tuple(module.parameters()), 0)

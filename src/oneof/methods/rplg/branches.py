@@ -74,7 +74,9 @@ class WholeOpinions:
     """U as (B, branch, label), and what the branches learn from it."""
 
     def __init__(self, logits: Tensor, reduced: Tensor, candidates: Tensor, visited: Tensor | None) -> None:
-        self.logits, self.reduced, self.alone = logits, reduced, only_labels(candidates)
+        self.logits, self.reduced = logits, reduced
+        # the label of every singleton set, whose own branch has nothing left and skips the row
+        self.alone = candidates & (candidates.sum(dim=-1, keepdim=True) == 1)
         u = grouped_softmax(logits, reduced)
         if visited is not None:  # a row's first opinions are uniform
             u = torch.where(visited[:, None, None], u, uniform(reduced, like=u))
@@ -163,8 +165,3 @@ def sgd_(parameter: Tensor, velocity: Tensor, gradient: Tensor, rates: Rates) ->
     """SGD with momentum and weight decay, written out: it is a few operations on two tensors."""
     velocity.mul_(rates.momentum).add_(gradient.add_(parameter, alpha=rates.decay))
     parameter.sub_(velocity, alpha=rates.lr)
-
-
-def only_labels(candidates: Tensor) -> Tensor:
-    """The label of every singleton set: where its own branch has nothing left and skips the row."""
-    return candidates & (candidates.sum(dim=-1, keepdim=True) == 1)

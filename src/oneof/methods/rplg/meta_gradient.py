@@ -35,8 +35,8 @@ from oneof.methods.losses import cross_entropy, set_loss
 from oneof.methods.parallel import averaged
 from oneof.methods.targets import candidate_softmax
 from oneof.nets import Net, evaluation_mode
+from oneof.nets.base import frozen_statistics
 from oneof.nets.fast import uncompiled
-from oneof.nets.frozen import frozen_statistics
 
 DIFFERENCE = 1e-2
 """Of the central difference: the step is this over ‖u‖."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from oneof.candidates.questions import QuestionError, read_labels
 from oneof.candidates.spelling import one_spelling
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
+from oneof.tables.files import sha256_of
 from oneof.tables.importers import CellError, Settings, Taxonomy, make_rule
 from oneof.tables.importers.columns import ID, LABEL, TASK, WORKER, column, names_of, needed, read_matrix
 from oneof.tables.importers.options import ImportOptions
@@ -91,14 +92,6 @@ def _label_studio(path: Path, options: ImportOptions) -> Annotations:
     return arrays.from_label_studio(tasks, control=options.control, id_field=name, settings=settings)
 
 
-def _records(path: Path, options: ImportOptions) -> Annotations:
-    return _one_per_row(path, options, arrays.from_records)
-
-
-def _complementary(path: Path, options: ImportOptions) -> Annotations:
-    return _one_per_row(path, options, arrays.from_complementary, promised=True)
-
-
 def _taxonomy(path: Path, options: ImportOptions) -> Annotations:
     if options.taxonomy is None:
         raise DataError(f"{path}: the format taxonomy needs --taxonomy FILE, the tree of the labels.")
@@ -164,11 +157,14 @@ FORMATS: dict[str, tuple[Callable[[Path, ImportOptions], Annotations], tuple[str
     "crowd": (_crowd, ("task", "worker", "label", "ids", "n_rows", "skip_empty", *_ANSWERS)),
     "wide": (_wide, ("id", "annotators", "array", *_ANSWERS)),
     "label-studio": (_label_studio, ("control", "id", *_ANSWERS)),
-    "records": (_records, ("label", "id", *_ANSWERS)),
+    "records": (partial(_one_per_row, make=arrays.from_records), ("label", "id", *_ANSWERS)),
     "scores": (_scores, ("top_k", "top_p", "threshold", *_MATRIX)),
     "counts": (_counts, ("rule", "at_least", "missing", "truth_inside", *_MATRIX)),
     "sets": (_sets, ("level", "missing", *_MATRIX)),
-    "complementary": (_complementary, ("label", "id", "classes", "missing", "truth_inside", *_TEXT)),
+    "complementary": (
+        partial(_one_per_row, make=arrays.from_complementary, promised=True),
+        ("label", "id", "classes", "missing", "truth_inside", *_TEXT),
+    ),
     "taxonomy": (_taxonomy, ("label", "id", "taxonomy", "missing", "truth_inside", *_TEXT)),
     "mat": (_mat, ("truth_inside",)),
 }
@@ -220,8 +216,7 @@ def _told(path: Path, options: ImportOptions) -> list[str]:
 
 
 def _origin(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        return {"file": path.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"file": path.name, "sha256": sha256_of(path)}
 
 
 @contextmanager

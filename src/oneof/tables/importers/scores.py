@@ -15,8 +15,8 @@ from oneof.candidates.sets import Candidates
 from oneof.tables.importers.assemble import Missing, Settings, decide, row_names
 
 SUM_TOLERANCE = 0.02
-"""Probabilities are often written with two or three digits, and no longer sum to 1 then."""
-"""How far the probabilities of a row may sum to something else than 1: half precision needs as much."""
+"""How far the probabilities of a row may sum to something else than 1: written with two or three
+digits, or in half precision, they do."""
 
 MOST_ANSWERS_OF_A_ROW = 100_000
 MOST_ANSWERS = 10_000_000

@@ -1,0 +1,169 @@
+"""Convolutional nets for small images, and the pieces they share.
+
+ResNet-32 (He et al. 2016, section 4.2) with a 1 × 1 convolution where the width changes, ResNet-18 and 34
+with the ImageNet widths (the "CIFAR form" of the contrastive-learning papers): a 3 × 3 stem without pooling,
+mean over the last map. Wide ResNet and pre-activation ResNet-18 normalise before they convolve. LeNet with
+batch normalisation is the net of POP, IDGP and VALEN's journal version for the MNIST family.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from oneof.nets.base import Net
+
+
+def conv3x3(n_in: int, n_out: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False)
+
+
+def conv1x1(n_in: int, n_out: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False)
+
+
+class MeanOverMap(nn.Module):
+    """The mean over height and width: a vector per image, whatever the image's size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(dim=(2, 3))
+
+
+def stages(block: type[nn.Module], n_in: int, plan: tuple[tuple[int, int, int], ...]) -> nn.Sequential:
+    """Blocks in a row; `plan` has (width, blocks, stride of the first) for every stage."""
+    layers: list[nn.Module] = []
+    for width, n_blocks, stride in plan:
+        for number in range(n_blocks):
+            layers.append(block(n_in, width, stride if number == 0 else 1))
+            n_in = width
+    return nn.Sequential(*layers)
+
+
+@torch.no_grad()
+def initialise(net: nn.Module) -> None:
+    """Kaiming's rule by outputs for convolutions; biases of linear layers start at zero."""
+    for part in net.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Linear):
+            nn.init.zeros_(part.bias)
+
+
+class BasicBlock(nn.Module):
+    """conv-BN-ReLU-conv-BN, plus the input, ReLU."""
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = conv3x3(n_in, n_out, stride), nn.BatchNorm2d(n_out)
+        self.conv2, self.bn2 = conv3x3(n_out, n_out), nn.BatchNorm2d(n_out)
+        self.relu = nn.ReLU(inplace=True)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or n_in != n_out:
+            self.shortcut = nn.Sequential(conv1x1(n_in, n_out, stride), nn.BatchNorm2d(n_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
+
+
+def _resnet(
+    shape: tuple[int, int, int], n_classes: int, stem: int, plan: tuple[tuple[int, int, int], ...]
+) -> Net:
+    features = nn.Sequential(
+        conv3x3(shape[0], stem),
+        nn.BatchNorm2d(stem),
+        nn.ReLU(inplace=True),
+        stages(BasicBlock, stem, plan),
+        MeanOverMap(),
+    )
+    net = Net(features, nn.Linear(plan[-1][0], n_classes))
+    initialise(net)
+    return net
+
+
+def resnet32(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Fifteen blocks of widths 16, 32, 64; 466,906 parameters for ten classes."""
+    return _resnet(shape, n_classes, 16, ((16, 5, 1), (32, 5, 2), (64, 5, 2)))
+
+
+def resnet18(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Eight blocks of widths 64 to 512; 11,173,962 parameters for ten classes."""
+    return _resnet(shape, n_classes, 64, ((64, 2, 1), (128, 2, 2), (256, 2, 2), (512, 2, 2)))
+
+
+def resnet34(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Sixteen blocks of widths 64 to 512; 21,282,122 parameters for ten classes."""
+    return _resnet(shape, n_classes, 64, ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)))
+
+
+class PreActBlock(nn.Module):
+    """BN-ReLU-conv-BN-ReLU-conv, plus the input; where the shape changes, a 1 × 1 convolution of the
+    normalised input."""
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(n_in), conv3x3(n_in, n_out, stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(n_out), conv3x3(n_out, n_out)
+        self.relu = nn.ReLU(inplace=True)
+        same = stride == 1 and n_in == n_out
+        self.shortcut: nn.Module | None = None if same else conv1x1(n_in, n_out, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = self.relu(self.bn1(x))
+        skip = x if self.shortcut is None else self.shortcut(active)
+        return self.conv2(self.relu(self.bn2(self.conv1(active)))) + skip
+
+
+def wide_resnet(shape: tuple[int, int, int], n_classes: int, depth: int = 28, widen: int = 2) -> Net:
+    """WRN-depth-widen (Zagoruyko and Komodakis 2016); 28-2 has 1,467,610 parameters for ten classes."""
+    if depth % 6 != 4 or depth < 10:
+        raise ValueError(f"depth is {depth}; a wide ResNet has 6n + 4 layers, such as 16, 22 or 28.")
+    blocks = (depth - 4) // 6
+    widths = [16 * widen, 32 * widen, 64 * widen]
+    features = nn.Sequential(
+        conv3x3(shape[0], 16),
+        stages(PreActBlock, 16, tuple((w, blocks, s) for w, s in zip(widths, (1, 2, 2)))),
+        nn.BatchNorm2d(widths[-1]),
+        nn.ReLU(inplace=True),
+        MeanOverMap(),
+    )
+    net = Net(features, nn.Linear(widths[-1], n_classes))
+    initialise(net)
+    return net
+
+
+def preact_resnet18(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Pre-activation ResNet-18 as used on TinyImageNet at 32 px (normalised stem, no final normalisation);
+    11,268,744 parameters for 200 classes. The mean over the last map serves 64 px as well."""
+    features = nn.Sequential(
+        conv3x3(shape[0], 64),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        stages(PreActBlock, 64, ((64, 2, 1), (128, 2, 2), (256, 2, 2), (512, 2, 2))),
+        MeanOverMap(),
+    )
+    net = Net(features, nn.Linear(512, n_classes))
+    initialise(net)
+    return net
+
+
+def lenet(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Two 5 × 5 convolutions and a layer of 500; 1,257,220 parameters for 28 × 28 and ten classes."""
+    channels, height, width = shape
+    features = nn.Sequential(
+        nn.Conv2d(channels, 20, 5, padding=2),
+        nn.BatchNorm2d(20),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(20, 50, 5, padding=2),
+        nn.BatchNorm2d(50),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(50 * (height // 4) * (width // 4), 500),
+        nn.BatchNorm1d(500),
+        nn.ReLU(),
+    )
+    return Net(features, nn.Linear(500, n_classes))
