@@ -1,6 +1,6 @@
 """Trainings that differ in seed, split or numbers as one batched program, the methods being as they are.
 
-`Stack(trainings)` takes trainings of the library's loop and runs their steps together, under `torch.func.vmap`
+`Stack(trainings)` takes trainings of the library's loop and runs their steps as one, under `torch.func.vmap`
 and, on a GPU, recorded in a CUDA graph; `stacked.py` checks and measures it. It cannot run steps that look at
 one training's numbers (`.item()`, masks as indices), that draw, or that use torch's `_foreach` functions.
 """
