@@ -16,6 +16,7 @@ is how long it took to stack trainings and to record a step. Of an epoch a stack
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import statistics
 import time
@@ -60,7 +61,9 @@ TABLES = {"lost": Table(1122, 108, 16, 1.23), "msrcv2": Table(1758, 48, 23, 2.16
 SMALL = Table(690, 12, 6, 1.0, (40, 40))  # a step draws from its clean rows, and soon every row was seen
 
 
-def training(name: str, table: Table, number: int, device: str, double: bool = False) -> OngoingTraining:
+def training(
+    name: str, table: Table, number: int, device: str, double: bool = False, speed: Any = "auto"
+) -> OngoingTraining:
     """The training of this number, before its first epoch: a split and a configuration of table 2."""
     protocol = PROTOCOLS["table2"]
     default = {"lr": protocol.lr, "weight_decay": protocol.weight_decay, "scaling": protocol.scaling}
@@ -77,13 +80,11 @@ def training(name: str, table: Table, number: int, device: str, double: bool = F
     numbers = {"lr": chosen["lr"], "weight_decay": chosen["weight_decay"], "seed": number}
 
     def net() -> torch.nn.Module:
-        made = build_net(
-            "mlp", table.features, table.classes, hidden=table.hidden, batch_norm=NETS["mlp"]["batch_norm"]
-        )
+        made = build_net("mlp", table.features, table.classes, hidden=table.hidden)
         return made.double() if double else made
 
     given = Given(x[split.train], Candidates.from_mask(mask[split.train], truth=y[split.train]), clean)
-    recipe = Recipe(**protocol.recipe, **numbers, device=device)
+    recipe = Recipe(**protocol.recipe, **numbers, device=device, speed=speed)
     made = OngoingTraining(make_method(name, params), net, given, recipe, torch.device(device))
     made.before_first_epoch()
     return made
@@ -111,7 +112,7 @@ def gap(name: str, device: str, double: bool, count: int = 3, epochs: int = 6) -
     return largest
 
 
-def check(device: str, names: tuple[str, ...]) -> dict[str, Any]:
+def check(device: str, names: list[str]) -> dict[str, Any]:
     """Of every method: how far stacked is from alone, or why it cannot be stacked."""
     found: dict[str, Any] = {}
     for name in names:
@@ -143,15 +144,21 @@ def epochs_per_second(run_epoch: Callable[[], Any], seconds: float, device: str)
     return done / (time.perf_counter() - began)
 
 
-def work(device: str, seconds: float, orders: Connection, start: Any) -> None:
+def get_ready(training: OngoingTraining | Stack, device: str) -> None:
+    """On a GPU until every row was seen: from then on the steps of RPLG are others, and recorded anew."""
+    for _ in range(10 if device == "cuda" else 1):
+        training.run_epoch()
+
+
+def work(device: str, speed: str, seconds: float, orders: Connection, start: Any) -> None:
     """A process with one training: a case makes another, `None` runs it."""
     torch.set_num_threads(1)
     made: OngoingTraining | None = None
     while (order := orders.recv()) != "end":
         if order is not None:
             name, table, number = order
-            made = training(name, table, number, device)
-            made.run_epoch()
+            made = training(name, table, number, device, speed=speed)
+            get_ready(made, device)
             orders.send(True)
             continue
         assert made is not None
@@ -160,14 +167,16 @@ def work(device: str, seconds: float, orders: Connection, start: Any) -> None:
 
 
 @contextmanager
-def processes(count: int, device: str, seconds: float) -> Iterator[Callable[[Any], float]]:
+def processes(given: Any) -> Iterator[Callable[[Any], float]]:
     """A function that gives all processes a case, or (None) runs it: epochs per second of all together."""
     spawned = multiprocessing.get_context("spawn")
-    start = spawned.Barrier(count)
+    start = spawned.Barrier(given.processes)
     ends = []
-    for _ in range(count):
+    for _ in range(given.processes):
         here, there = spawned.Pipe()
-        spawned.Process(target=work, args=(device, seconds, there, start), daemon=True).start()
+        what = (given.device, given.alone, given.seconds, there, start)
+        spawned.Process(target=work, args=what, daemon=True).start()
+        there.close()
         ends.append(here)
 
     def ask(case: Any) -> float:
@@ -183,17 +192,14 @@ def processes(count: int, device: str, seconds: float) -> Iterator[Callable[[Any
 def measure(name: str, table: Table, given: Any, ask: Callable[[Any], float]) -> dict[str, Any]:
     device, seconds = given.device, given.seconds
     ask((name, table))
-    alone = training(name, table, 0, device)
-    alone.run_epoch()
+    alone = training(name, table, 0, device, speed=given.alone)
+    get_ready(alone, device)
     trainings = [training(name, table, number, device) for number in range(max(given.stacks))]
     stacks, ready = {}, {}
     for size in given.stacks:
         began = time.perf_counter()
         stacks[size] = Stack(trainings[:size], recorded=not given.eager)
-        for _ in range(
-            10 if device == "cuda" else 1
-        ):  # until all rows were seen: then there is a second recording
-            stacks[size].run_epoch()
+        get_ready(stacks[size], device)
         ready[str(size)] = round(time.perf_counter() - began, 2)
     rates: dict[str, list[float]] = {}
     for _ in range(given.rounds):
@@ -202,6 +208,8 @@ def measure(name: str, table: Table, given: Any, ask: Callable[[Any], float]) ->
         for size, stack in stacks.items():
             rate = size * epochs_per_second(stack.run_epoch, seconds, device)
             rates.setdefault(str(size), []).append(rate)
+    del alone, trainings, stacks, stack
+    gc.collect()  # recordings hold the memory of a step
     return {"rates": {key: round(statistics.median(v), 2) for key, v in rates.items()}, "ready": ready}
 
 
@@ -213,20 +221,19 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.2, help="of each in a round, at least one epoch")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of each in a round, at least one epoch")
+    parser.add_argument("--alone", default="auto", choices=("auto", "graph"), help="the recipe's speed there")
     parser.add_argument("--eager", action="store_true", help="stacks without a CUDA graph")
     parser.add_argument("--all", action="store_true", help="check every method of the library")
     given: Any = parser.parse_args()
     given.processes = given.processes or (14 if given.device == "cuda" else 2)
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    checked = check(
-        given.device, tuple(m.name for m in list_methods()) if given.all else tuple(given.methods)
-    )
+    checked = check(given.device, [m.name for m in list_methods()] if given.all else given.methods)
     for name, answer in checked.items():
         print(f"{name:16} {answer}", flush=True)
     figures: dict[str, Any] = {}
-    with processes(given.processes, given.device, given.seconds) as ask:
+    with processes(given) as ask:
         for key in given.tables:
             rows = []
             for name in given.methods:
@@ -234,14 +241,15 @@ def main() -> None:
                 figures.setdefault(key, {})[name] = found
                 alone, together, *stacked = found["rates"].values()
                 rows.append([name, alone, together, *(rate / together for rate in stacked)])
-            columns = [
-                "method",
-                "alone",
-                f"{given.processes} processes",
-                *(f"stack of {k}" for k in given.stacks),
-            ]
+            columns = ["method", "alone", f"{given.processes} processes"]
+            columns += [f"stack of {size}" for size in given.stacks]
             print_table(f"{key}: epochs per second; stacks: as a multiple of the processes", columns, rows)
-    options = {"device": given.device, "processes": given.processes, "rounds": given.rounds}
+    options = {
+        "device": given.device,
+        "processes": given.processes,
+        "alone": given.alone,
+        "eager": given.eager,
+    }
     print_json({**options, "check": checked, "tables": figures})
 
 
