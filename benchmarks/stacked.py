@@ -9,8 +9,9 @@ First the check: trainings run alone and stacked must end with the same weights,
 double precision. Single precision is told, not judged: one rounding can switch a unit of the net.
 
 Then epochs of trainings per second: of one training alone, of several processes with one training each, of
-stacks. They take turns in each round, and the median counts. Nothing else of a training is measured; `ready`
-is how long it took to stack trainings and to record a step. Of an epoch a stack leaves out the log alone.
+stacks. They take turns in each round, and the median counts. On a CPU a second is one of the processor, and a
+stack has one core as a lone training has. Nothing else of a training is measured; `ready` is how long it took
+to stack trainings, to record a step and for the first epochs. Of an epoch a stack leaves out the log alone.
 """
 
 from __future__ import annotations
@@ -135,13 +136,14 @@ def check(device: str, names: list[str]) -> dict[str, Any]:
 
 def epochs_per_second(run_epoch: Callable[[], Any], seconds: float, device: str) -> float:
     """Whole epochs, for so long or at least one."""
-    done, began = 0, time.perf_counter()
-    while not done or time.perf_counter() - began < seconds:
+    clock = time.perf_counter if device == "cuda" else time.process_time  # whoever else works on the CPU
+    done, began = 0, clock()
+    while not done or clock() - began < seconds:
         run_epoch()
         done += 1
         if device == "cuda":
             torch.cuda.synchronize()
-    return done / (time.perf_counter() - began)
+    return done / (clock() - began)
 
 
 def get_ready(training: OngoingTraining | Stack, device: str) -> None:
@@ -240,10 +242,12 @@ def main() -> None:
                 found = measure(name, TABLES[key], given, ask)
                 figures.setdefault(key, {})[name] = found
                 alone, together, *stacked = found["rates"].values()
-                rows.append([name, alone, together, *(rate / together for rate in stacked)])
+                of = together if given.device == "cuda" else alone
+                rows.append([name, alone, together, *(rate / of for rate in stacked)])
             columns = ["method", "alone", f"{given.processes} processes"]
             columns += [f"stack of {size}" for size in given.stacks]
-            print_table(f"{key}: epochs per second; stacks: as a multiple of the processes", columns, rows)
+            of = "the processes'" if given.device == "cuda" else "one training's, alone on a core"
+            print_table(f"{key}: epochs per second; those of stacks as a multiple of {of}", columns, rows)
     options = {
         "device": given.device,
         "processes": given.processes,
