@@ -122,9 +122,10 @@ def check(device: str, names: list[str]) -> dict[str, Any]:
                 kind: float(f"{gap(name, device, kind == 'double'):.1e}") for kind in ("double", "single")
             }
         except Exception as error:  # whatever torch or the method says is the answer
-            frames = [f for f in traceback.extract_tb(error.__traceback__) if "oneof" in f.filename]
-            where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "torch"
-            found[name] = f"{type(error).__name__} in {where}: {str(error).splitlines()[0]}"
+            frames = traceback.extract_tb(error.__traceback__)
+            where = ([f for f in frames if "oneof" in f.filename] or frames)[-1]
+            line = f"{Path(where.filename).name}:{where.lineno}"
+            found[name] = f"{type(error).__name__} in {line}: {str(error).splitlines()[0]}"
             continue
         if not found[name]["double"] < EQUAL:
             found[name] = f"not the same: {found[name]}"
