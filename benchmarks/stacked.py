@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import multiprocessing
 import statistics
 import time
@@ -94,10 +95,12 @@ def training(
 # ---- the check ----------------------------------------------------------------------------------
 
 
-def gap(name: str, device: str, double: bool, count: int = 3, epochs: int = 6) -> float:
+def gap(
+    name: str, device: str, double: bool, count: int = 3, epochs: int = 6, recorded: bool = True
+) -> float:
     """The largest difference of numbers that trainings keep, stacked and alone; infinite: of best epochs."""
     alone, together = ([training(name, SMALL, i, device, double) for i in range(count)] for _ in range(2))
-    stack = Stack(together)
+    stack = Stack(together, recorded)
     for _ in range(epochs):
         stack.run_epoch()
         for each in alone:
@@ -105,21 +108,23 @@ def gap(name: str, device: str, double: bool, count: int = 3, epochs: int = 6) -
     largest = 0.0
     for i, (a, b) in enumerate(zip(alone, together)):
         if (a.stopping.best_epoch, a.stopping.best) != (b.stopping.best_epoch, b.stopping.best):
-            return float("inf")
+            return math.inf
         assert a.best is not None
         kept = zip(a.best.values(), (best[i] for best in stack.best))
         for one, other in (*zip(a.state.state_dict().values(), b.state.state_dict().values()), *kept):
-            largest = max(largest, float((one.double() - other.double()).abs().max()))
+            apart = float((one.double() - other.double()).abs().max())
+            largest = max(largest, apart if math.isfinite(apart) else math.inf)
     return largest
 
 
-def check(device: str, names: list[str]) -> dict[str, Any]:
+def check(device: str, names: list[str], recorded: bool = True) -> dict[str, Any]:
     """Of every method: how far stacked is from alone, or why it cannot be stacked."""
     found: dict[str, Any] = {}
     for name in names:
         try:
             found[name] = {
-                kind: float(f"{gap(name, device, kind == 'double'):.1e}") for kind in ("double", "single")
+                kind: float(f"{gap(name, device, kind == 'double', recorded=recorded):.1e}")
+                for kind in ("double", "single")
             }
         except Exception as error:  # whatever torch or the method says is the answer
             frames = traceback.extract_tb(error.__traceback__)
@@ -232,7 +237,8 @@ def main() -> None:
     given.processes = given.processes or (14 if given.device == "cuda" else 2)
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
-    checked = check(given.device, [m.name for m in list_methods()] if given.all else given.methods)
+    names = [m.name for m in list_methods()] if given.all else given.methods
+    checked = check(given.device, names, recorded=not given.eager)
     for name, answer in checked.items():
         print(f"{name:16} {answer}", flush=True)
     figures: dict[str, Any] = {}
