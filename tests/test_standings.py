@@ -132,6 +132,13 @@ def test_the_note_says_when_a_baseline_is_as_good_or_better():
     assert "It is a baseline" in note([plain, row])
 
 
+def test_the_note_says_why_a_lower_score_was_chosen():
+    row = {"name": "x", "kind": "method", "score": 0.8, "standard_error": 0.01, "judged_by": "covering rate"}
+    higher = {**row, "name": "y", "score": 0.81, "as_good": True}
+    assert "y has 0.810: that is as good, and of equals our records decide." in note([row, higher])
+    assert "y has" not in note([row, {**higher, "as_good": False}])
+
+
 @pytest.mark.parametrize("n_clean", [0, 40])
 def test_a_table_names_all_that_decides(n_clean):
     """Two that are right on the same clean rows, but one of them is outside its sets more often."""

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,14 @@ def test_a_table_without_a_finished_split_says_what_runs_first(tmp_path):
         assert "No reported split is done yet" in shown
         assert said in shown
         assert ("--configurations" in shown) == (search is not None)
+
+
+def test_a_table_without_its_search_says_so(folder, monkeypatch):
+    (result,) = read_folder(folder)
+    monkeypatch.setitem(PROTOCOLS, "toy", replace(result.protocol))
+    assert "first look" not in as_text(result)
+    object.__setattr__(result.protocol, "search", None)
+    assert "the methods' defaults in place of the protocol's search" in as_text(result)
 
 
 def test_incomplete_rows_say_their_n(folder, tmp_path):

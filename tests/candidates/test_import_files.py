@@ -127,6 +127,17 @@ def test_wide(file, tmp_path):
         read(path, "wide", annotators=("cyd",))
 
 
+def test_wide_with_features_asks_for_the_annotators(file):
+    path = file(
+        "w.csv", "tree,size,ann,bob\n" + "".join(f"t{i},{i},oak,{'Oak' if i else 'ash'}\n" for i in range(12))
+    )
+    with pytest.raises(DataError, match=r"'tree', 'size', 'ann', 'bob'.*--annotators"):
+        read(path, "wide")
+    with pytest.raises(DataError, match="alike") as told:
+        read(path, "wide", id="tree", annotators=("ann", "bob"))
+    assert "--annotators" not in str(told.value)
+
+
 def test_label_studio_and_records(file):
     assert read(file("s.json", STUDIO), "label-studio").candidates.sets() == [["cat"]]
     lines = [{"id": 1, "labels": ["cat", "dog"]}, {"id": 2, "labels": ["a|b"]}]

@@ -186,3 +186,26 @@ def test_an_image_that_cannot_be_read_is_left_out_with_its_candidates(here):
         (here / "im" / f"{name}.png").write_bytes(b"no image")
     with pytest.raises(DataError, match="none of the 4 images can be read"):
         from_images(here / "im", "c.npz", 8)
+
+
+def test_columns_of_the_annotators_are_no_features_however_they_spell(here):
+    answers = Answers(np.array([0, 3]), np.array([0, 1]), np.array([1, 0]), ("ann", "bob"))
+    write_sets(here / "c.npz", answers=answers)
+    lines = [
+        "name,size,ann,bob,cleo",
+        "p,1,CAT, dog,Cat|DOG",
+        "q,2,,not sure,",
+        "r,3,Bird,,bird",
+        "s,4,,cat,",
+    ]
+    (here / "t.csv").write_text("\n".join(lines) + "\n")
+    data = from_table(here / "t.csv", "c.npz", "name")
+    _, encoder = data.inputs(np.arange(4))
+    assert encoder.column_names == ["size"]
+    assert sum("holds class names" in note for note in data.notes) == 3
+
+
+def test_a_line_per_answer_is_told_how_to_become_a_line_per_row(here):
+    write_features(here / "t.csv", ("p", "p", "q", "r"), extra=LABELS)
+    with pytest.raises(DataError, match=r"'p' stands in row 0 and in row 1[^`]+`oneof candidates import`"):
+        from_table(here / "t.csv", "labels", "name")

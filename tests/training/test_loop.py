@@ -1,5 +1,8 @@
 import dataclasses
+import io
 import json
+import signal
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from oneof.methods.rplg import Rplg
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, RunError, TrainingError, train
 from oneof.training.checkpoint import load_tree, save_tree
+from oneof.training.loop import finish_epoch_on_interrupt
 from oneof.training.progress import PlainLines, facts
 from oneof.training.recipe import EarlyStopping
 from oneof.training.schedule import SCHEDULES
@@ -292,3 +296,21 @@ def test_the_same_fit_on_a_gpu(form):
     for a, b in zip(cpu.history, gpu.history):
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-6)
     assert build_net("mlp", D, C) is not None
+
+
+def test_ctrl_c_in_the_middle_of_a_line_stops_like_any_other(monkeypatch, capfd):
+    class PressedWhileWriting(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, text):
+            signal.raise_signal(signal.SIGINT)
+            return len(text)
+
+    stream = io.TextIOWrapper(io.BufferedWriter(PressedWhileWriting()), write_through=True)
+    with finish_epoch_on_interrupt(True) as interrupt:
+        monkeypatch.setattr(sys, "stderr", stream)
+        print("20/200", file=stream, flush=True)
+        monkeypatch.undo()
+    assert interrupt.pressed
+    assert "finishing this epoch" in capfd.readouterr().err

@@ -170,7 +170,7 @@ def table(
 
 
 def note(selection: Sequence[dict[str, Any]]) -> str:
-    """One sentence about the choice, and one about the baseline where it is as good."""
+    """What was chosen, and a sentence about a method with a higher score or a baseline that is as good."""
     best = selection[0]
     if math.isnan(best["score"]):
         return f"{best['name']} was taken without a comparison: there are too few rows to hold any out."
@@ -179,6 +179,10 @@ def note(selection: Sequence[dict[str, Any]]) -> str:
     )
     if best["kind"] == "baseline":
         return told + " It is a baseline: no method that learns from the candidate sets was better."
+    equal = [row for row in selection[1:] if row["as_good"] and row["kind"] != "baseline"]
+    if higher := [row for row in equal if row["score"] > best["score"]]:
+        told += f" {higher[0]['name']} has {higher[0]['score']:.3f}: that is as good, "
+        told += "and of equals our records decide."
     plain = [row for row in selection if row["kind"] == "baseline" and row["as_good"]]
     if plain:
         return told + f" The baseline is as good: {plain[0]['name']} has {plain[0]['score']:.3f}."

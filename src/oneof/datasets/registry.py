@@ -201,5 +201,6 @@ def where_to_put(known: KnownSet, folder: Path) -> str:
     others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
     return (
         f"{known.name}: {folder / missing[0]} is not there{others}; run `oneof data fetch {known.name}`, "
-        f"or get the files from {known.source} and put them there."
+        f"or get the files from {known.source} and put them there. Have you got them in another folder? "
+        f"Set ONEOF_DATA to the one that holds {missing[0]}."
     )

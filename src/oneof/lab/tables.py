@@ -9,6 +9,7 @@ from pathlib import PurePath
 from oneof.datasets.catalogue import ENTRIES
 from oneof.lab.paper import published
 from oneof.lab.protocol import NET_OF_IMAGES
+from oneof.lab.protocols import PROTOCOLS
 from oneof.lab.summary import Result
 from oneof.methods import list_methods
 
@@ -180,6 +181,12 @@ def as_text(result: Result) -> str:
             for row in table
         ]
         parts.append("\n".join([f"net: {net}", *lines, *g.notes]))
+    known = PROTOCOLS.get(result.protocol.name)
+    if known is not None and known.search is not None and result.protocol.search is None:
+        parts.append(
+            "A first look: the methods' defaults in place of the protocol's search, not to be compared with "
+            "the paper."
+        )
     return "\n\n".join(parts)
 
 

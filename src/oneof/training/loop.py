@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -243,7 +244,11 @@ def finish_epoch_on_interrupt(active: bool) -> Iterator[Interrupt]:
         if interrupt.pressed:
             raise KeyboardInterrupt
         interrupt.pressed = True
-        print("Ctrl-C: finishing this epoch and saving; press again to stop at once.", file=sys.stderr)
+        told = "Ctrl-C: finishing this epoch and saving; press again to stop at once."
+        try:
+            print(told, file=sys.stderr)
+        except RuntimeError:  # it came in the middle of a line, and a stream cannot be entered twice
+            os.write(2, f"\n{told}\n".encode())
 
     before = signal.signal(signal.SIGINT, handle)
     try:

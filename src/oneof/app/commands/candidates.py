@@ -223,7 +223,9 @@ class CandidatesImport:
         else:
             print(made.describe())
             print(f"written to {self.out}")
+            named = "" if made.ids is None else ", with their ids in a column"
             print(f"next:   oneof fit FEATURES --candidates {self.out}")
+            print(f"        FEATURES: your table or array of these rows{named}")
         return 0
 
 

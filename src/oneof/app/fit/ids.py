@@ -23,7 +23,9 @@ def as_ids(values: Any, what: str) -> tuple[str, ...]:
         if text in seen:
             raise DataError(
                 f"the id {text!r} stands in row {seen[text]} and in row {i} of {what}.\n"
-                "  Keep one of the two, or give them ids of their own."
+                "  Keep one of the two, or give them ids of their own. Is every line the answer of one "
+                "annotator?\n  Then `oneof candidates import` makes sets of them (--format crowd), and this "
+                "table has each row once."
             )
         seen[text] = i
     return tuple(map(str, texts))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers, without_repeats
-from oneof.candidates import Candidates
+from oneof.candidates import Candidates, spelling
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import counted, is_missing, native
 from oneof.candidates.compact import row_blocks
@@ -133,14 +133,16 @@ class TrainingData:
         return next(v for v in self.rest.columns.values() if getattr(v, "ndim", 1) == 4)
 
     def label_columns(self) -> list[str]:
-        """Columns of texts that are all names of classes: an answer, not a feature."""
+        """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
         assert self.table is not None
-        classes = {str(name) for name in self.candidates.classes}
+        classes = {spelling.form(str(name)) for name in self.candidates.classes}
+        people = set(self.answers.workers) if self.answers is not None and self.answers.named else set()
         found = []
         for name, values in self.table.columns.items():
             if isinstance(values, list) and all(isinstance(v, str) or is_missing(v) for v in values):
                 texts = {v.strip() for v in values if not is_missing(v)}
-                if texts and texts <= classes and not _numbers(texts):
+                labels = (spelling.form(part) for text in texts for part in text.split("|"))
+                if texts and not _numbers(texts) and (name in people or all(v in classes for v in labels)):
                     found.append(name)
         return found
 

@@ -83,7 +83,13 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
         cells = {title: list(islice(spelled, len(cells[title]))) for title in chosen}
     # said in the description: a column of remarks among them is seen at once
     notes = [f"annotators are the columns {short(chosen)}"]
-    return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, notes))
+    try:
+        return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, notes))
+    except QuestionError as error:
+        if options.annotators:
+            raise
+        what = f"Every column counts as an annotator ({short(chosen)})."
+        raise QuestionError(f"{error}\n  {what} Name those that are: --annotators COLUMN …") from None
 
 
 def _label_studio(path: Path, options: ImportOptions) -> Annotations:
