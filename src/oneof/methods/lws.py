@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
-from oneof.methods.targets import candidate_softmax, restrict
+from oneof.methods.targets import restrict
 from oneof.nets.base import peek
 
 
@@ -75,5 +75,8 @@ def leveraged_loss(logits: Tensor, mask: Tensor, weights: Tensor, leverage: floa
 
 def group_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """Softmax within the candidates, and separately within the other labels."""
-    # a full set has no other labels: that softmax is undefined, and never chosen
-    return torch.where(mask, candidate_softmax(logits, mask), candidate_softmax(logits, ~mask))
+    # a full set has no other labels: what is said of them is undefined, and never chosen
+    groups = (mask, ~mask)
+    top = torch.where(mask, *(logits.masked_fill(~g, float("-inf")).amax(-1, keepdim=True) for g in groups))
+    e = (logits - top).exp()
+    return e / torch.where(mask, *((e * g).sum(-1, keepdim=True) for g in groups))
