@@ -1,7 +1,7 @@
 """Many rows and classes: rows per second and peak memory, beside a plain loop with cross-entropy.
 
     python -m benchmarks.million [--rows 1000000] [--classes 1000] [--candidates 5] [--features 256]
-    python -m benchmarks.million --device cuda --batch 1024 --features 512
+    python -m benchmarks.million --device cuda --batch 1024 --features 512 [--speed graph]
 
 Features are a memory-mapped file, the net and the batch are those of `PartialLabelClassifier` (MLP with two
 layers of 300, batch 256, Adam), on two cores. The plain loop knows one label per row and reads the same file,
@@ -9,7 +9,7 @@ in random order. Rounds of all loops alternate in one process; peak memory (the 
 mapped of the file) is that of a process for each, from nothing to the last of some steps (Linux).
 
 On a GPU all rows lie on it, and what is measured is an epoch: of the library's loop as it is there by default
-(steps recorded in a CUDA graph), and of the plain loop, step by step and recorded.
+(step by step) or with `--speed graph`, and of the plain loop, its step recorded in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -60,14 +60,16 @@ def candidates(sizes: Sizes) -> Candidates:
     )
 
 
-def training(name: str, sizes: Sizes, x: np.ndarray, device: str) -> OngoingTraining:
+def training(name: str, sizes: Sizes, x: np.ndarray, device: str, speed: str = "auto") -> OngoingTraining:
     clean = None
     if name == CLEAN:
         truth = np.arange(2 * sizes.classes) % sizes.classes
         rows = np.arange(len(truth)) * len(x) // len(truth)
         clean = CleanRows(x[rows], truth[:, None] == np.arange(sizes.classes))
     method = make_method("rplg+" if clean is not None else name)
-    recipe = Recipe(epochs=10**6, batch_size=sizes.batch, lr=1e-3, schedule="constant", device=device)
+    recipe = Recipe(
+        epochs=10**6, batch_size=sizes.batch, lr=1e-3, schedule="constant", device=device, speed=speed
+    )
     given = Given(x, candidates(sizes), clean)
     fit = OngoingTraining(method, lambda: make_net(sizes), given, recipe, torch.device(device))
     fit.before_first_epoch()
@@ -153,8 +155,8 @@ def plain_epochs(sizes: Sizes, x: np.ndarray) -> Iterator[None]:
         yield
 
 
-def library_epochs(name: str, sizes: Sizes, x: np.ndarray) -> Iterator[None]:
-    fit = training(name, sizes, x, "cuda")
+def library_epochs(name: str, sizes: Sizes, x: np.ndarray, speed: str) -> Iterator[None]:
+    fit = training(name, sizes, x, "cuda", speed)
     while True:
         for _ in fit.steps():
             pass
@@ -163,14 +165,14 @@ def library_epochs(name: str, sizes: Sizes, x: np.ndarray) -> Iterator[None]:
         yield
 
 
-def on_gpu(sizes: Sizes, rounds: int) -> None:
+def on_gpu(sizes: Sizes, rounds: int, speed: str) -> None:
     x = np.random.default_rng(0).standard_normal((sizes.rows, sizes.features), dtype=np.float32)
     figures: dict[str, Any] = {}
     for name in LOOPS:
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        loop = plain_epochs(sizes, x) if name == PLAIN else library_epochs(name, sizes, x)
+        loop = plain_epochs(sizes, x) if name == PLAIN else library_epochs(name, sizes, x, speed)
         times = []
         for _ in range(rounds + 2):  # two get ready: the second epoch may be another stage
             torch.cuda.synchronize()
@@ -182,7 +184,7 @@ def on_gpu(sizes: Sizes, rounds: int) -> None:
         figures[name] = {"epoch_s": round(statistics.median(times[2:]), 3), "peak_gb": round(peak, 2)}
         print(name, figures[name], flush=True)
         loop.close()
-    print_json({**sizes._asdict(), "loops": figures, "versions": versions()})
+    print_json({**sizes._asdict(), "speed": speed, "loops": figures, "versions": versions()})
 
 
 def write_features(file: Path, sizes: Sizes) -> None:
@@ -202,10 +204,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--speed", default="auto", choices=("auto", "eager", "graph"), help="on a GPU")
     given: Any = parser.parse_args()
     sizes = Sizes(given.rows, given.classes, given.candidates, given.features, given.batch)
     if given.device == "cuda":
-        on_gpu(sizes, min(given.rounds, 5))
+        on_gpu(sizes, min(given.rounds, 5), given.speed)
         return
     spawned = multiprocessing.get_context("spawn")
     peaks = {}
