@@ -75,8 +75,8 @@ def leveraged_loss(logits: Tensor, mask: Tensor, weights: Tensor, leverage: floa
 
 def group_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """Softmax within the candidates, and separately within the other labels."""
-    # a full set has no other labels: what is said of them is undefined, and never chosen
-    groups = (mask, ~mask)
-    top = torch.where(mask, *(logits.masked_fill(~g, float("-inf")).amax(-1, keepdim=True) for g in groups))
-    e = (logits - top).exp()
-    return e / torch.where(mask, *((e * g).sum(-1, keepdim=True) for g in groups))
+    rest = ~mask  # of a full set: nothing, so that what is said of it is never chosen
+    top, top_of_rest = (logits.masked_fill(~part, float("-inf")).amax(-1, True) for part in (mask, rest))
+    e = (logits - torch.where(mask, top, top_of_rest)).exp()
+    mass, mass_of_rest = ((e * part).sum(-1, keepdim=True) for part in (mask, rest))
+    return e / torch.where(mask, mass, mass_of_rest)
