@@ -167,7 +167,8 @@ def test_methods(oneof_program):
     assert oneof_program("methods", "magic")[::2] == (
         1,
         f"oneof: there is no method 'magic'; there are "
-        f"{', '.join(info.name for info in oneof.list_methods())}.\n",
+        f"{', '.join(info.name for info in oneof.list_methods())}. "
+        "One of your own: import its module first, or add --plugin FILE.py.\n",
     )
 
 

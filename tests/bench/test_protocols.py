@@ -1,4 +1,6 @@
+import importlib
 import json
+import sys
 
 import pytest
 
@@ -6,7 +8,7 @@ from oneof.datasets import names
 from oneof.lab import LabError
 from oneof.lab.overrides import override
 from oneof.lab.paper import TABLES, published
-from oneof.lab.plan import Plan
+from oneof.lab.plan import Plan, code_of
 from oneof.lab.plots import PLOTS
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import ALL_METHODS, NETS, PROTOCOLS, protocol
@@ -197,3 +199,26 @@ def test_splits_are_paired_and_the_search_splits_are_not_reported(tmp_path):
     for job in plan.ready():
         seeds.setdefault(job.config["method"]["name"], []).append(job.config["split"]["seed"])
     assert seeds == {"rplg-nm": [0, 1, 2], "proden": [0, 1, 2]}
+
+
+OWN = """
+from dataclasses import dataclass
+
+from oneof.methods.proden import Proden
+
+
+@dataclass(frozen=True)
+class Mine(Proden):
+    note: str = "{}"
+"""
+
+
+def test_a_method_of_ones_own_is_known_by_its_code(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    codes = []
+    for text in ("first", "second thoughts"):
+        (tmp_path / "mine_by_code.py").write_text(OWN.format(text))
+        monkeypatch.delitem(sys.modules, "mine_by_code", raising=False)
+        codes.append(code_of(importlib.import_module("mine_by_code").Mine())["code"])
+    assert codes[0] != codes[1]
+    assert code_of(make_method("proden")) == {}  # our own code has a version

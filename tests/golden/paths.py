@@ -56,6 +56,8 @@ def trusted_labels(path: Any, data: Any) -> dict[int, Any]:
 class OfLowRank(Rplg):
     """RPLG as if there were too many classes for whole branches."""
 
+    info = Rplg.info
+
     def setup(self, task: Task) -> State:
         with mock.patch.multiple(branches, WHOLE_CLASSES=0, WHOLE_COST=0, RANK=2):
             return super().setup(task)

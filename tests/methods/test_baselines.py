@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from oneof.candidates import Candidates
 from oneof.methods import make_method
+from oneof.methods.base import hyper
 from oneof.methods.baselines import Average, CleanOnly, Oracle
 from oneof.methods.losses import cross_entropy, set_loss
 from oneof.methods.proden import Proden
@@ -140,6 +141,19 @@ def test_proden_step_by_step_against_a_linear_model_by_hand():
         bias -= 0.5 * gradient.sum(axis=0)
     assert np.allclose(trained.state.net.head.weight.detach(), weight, atol=1e-10)
     assert np.allclose(trained.pseudo_labels, target, atol=1e-10)
+
+
+def test_a_subclass_needs_a_name_of_its_own():
+    class Sharp(Proden):
+        pass
+
+    with pytest.raises(TypeError, match="Sharp has no name of its own; put @register"):
+        make_method(Sharp())
+
+
+def test_a_logarithmic_range_begins_above_zero():
+    with pytest.raises(ValueError, match="'rate': a range on a logarithmic scale needs low above 0"):
+        hyper(0.0, low=0.0, high=1.0, log=True, text="rate")
 
 
 def test_unknown_method_and_hyper_parameter_are_named():

@@ -246,3 +246,11 @@ def test_killed_while_renaming_no_mixture_is_believed(folder, monkeypatch, kille
         assert any(np.array_equal(after, p) for p in (before, other.predict_proba(X)))
     other.save(folder)  # and saving again repairs it
     np.testing.assert_array_equal(oneof.load(folder).predict_proba(X), other.predict_proba(X))
+
+
+def test_a_model_of_a_method_that_is_not_known_here_says_what_to_do(tmp_path):
+    fitted("proden").save(tmp_path / "model")
+    rewrite(tmp_path / "model", lambda facts: facts["method"].update(name="mine"))
+    with pytest.raises(ModelError, match="trained with 'mine', a method that is not known here") as caught:
+        oneof.load(tmp_path / "model")
+    assert "Import the module that registers it first, or add --plugin FILE.py." in str(caught.value)

@@ -120,6 +120,17 @@ def test_an_epoch_ends_once_before_the_first_step_and_after_every_epoch():
     assert ended == [(-1, 0), (0, 3), (1, 6)]
 
 
+def test_a_loss_is_one_value_per_row():
+    class Wide(Proden):
+        def loss(self, state, batch, step):
+            return state.net(batch.views[0])
+
+    with pytest.raises(
+        TrainingError, match=r"the loss of proden has the shape .*; it must be one value for each"
+    ):
+        fit(Wide())
+
+
 def test_more_rows_in_a_batch_than_there_are():
     assert len(fit(Proden(), recipe={"batch_size": 500}).history) == 4
 

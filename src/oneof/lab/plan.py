@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from oneof.lab.protocols import net_for, views_for
 from oneof.lab.records import Job, Record, Records
 from oneof.lab.search import configurations, winner
 from oneof.methods import Method, make_method
-from oneof.tables.files import only_plain_entries, write_text
+from oneof.tables.files import only_plain_entries, sha256_of, write_text
 from oneof.tables.sealed import read_sealed, sealed_json
 
 
@@ -138,6 +139,7 @@ class Plan:
                 "scaling": "pixels" if images else values["scaling"],
                 "net": net_for(net, data),
                 "method": {"name": entry.method, **method.params()},
+                **code_of(method),
                 "recipe": recipe,
                 "information": information,
                 "epoch_by": "labels" if p.criterion == "accuracy" else "candidates",
@@ -285,3 +287,10 @@ def damaged_plan(file: Path, why: object) -> LabError:
         f"{file}: the plan is damaged ({why}).\n"
         "  Remove the file and run its `oneof bench` command again; finished jobs are kept."
     )
+
+
+def code_of(method: Method) -> dict[str, str]:
+    """Of a method that is not ours, a digest of its file: with other code its jobs are others."""
+    name = type(method).__module__
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return {"code": sha256_of(file)[:16]} if file and name.partition(".")[0] != "oneof" else {}

@@ -299,9 +299,14 @@ def list_methods() -> list[MethodInfo]:
 def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Method:
     """A method from its name and hyper-parameters, with an error that lists what there is."""
     if isinstance(name, Method):
+        if "info" not in vars(type(name)):  # it would go by the name of its parent, in saved models too
+            raise TypeError(f"{type(name).__name__} has no name of its own; put @register(...) on it.")
         return dataclasses.replace(name, **(params or {}))  # type: ignore[type-var]
     if name not in _METHODS:
-        raise ValueError(f"there is no method {name!r}; there are {', '.join(sorted(_METHODS))}.")
+        raise ValueError(
+            f"there is no method {name!r}; there are {', '.join(sorted(_METHODS))}. "
+            "One of your own: import its module first, or add --plugin FILE.py."
+        )
     cls = _METHODS[name].cls
     known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given, dropped = {}, vars(cls).get("dropped", {})
@@ -339,5 +344,7 @@ def hyper(
     choices: tuple[Any, ...] | None = None,
 ) -> Any:
     """A hyper-parameter: default, search range and one line of meaning side by side."""
+    if log and not (low and low > 0):
+        raise ValueError(f"{text!r}: a range on a logarithmic scale needs low above 0, not {low}.")
     metadata = {"text": text, "low": low, "high": high, "log": log, "choices": choices}
     return dataclasses.field(default=default, metadata=metadata)

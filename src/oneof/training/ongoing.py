@@ -185,7 +185,13 @@ class OngoingTraining:
         views = self.given.views.train(x, method.views, step.generator)
         evidence = self.candidates.evidence(index)
         batch = Batch(index, views, self.candidates.take(index), method.views, clean, evidence)
-        loss = method.loss(state, batch, step).mean()
+        losses = method.loss(state, batch, step)
+        if losses.ndim > 1:
+            raise TrainingError(
+                f"the loss of {method.info.name} has the shape {tuple(losses.shape)}; it must be one value "
+                f"for each of the {len(index)} rows, or a single one."
+            )
+        loss = losses.mean()
         # equal information: the same clean rows, for any method, in the real step only
         trusted = self.clean.strong_batch(loss_rows, step.generator)
         if trusted is not None:

@@ -29,7 +29,7 @@ from oneof.classifier.persist.folder import (
 from oneof.classifier.persist.writing import STORED_APART, checked_names
 from oneof.classifier.scoring import checked_scores
 from oneof.datasets.scaling import Scaling
-from oneof.methods import make_method
+from oneof.methods import list_methods, make_method
 from oneof.nets import NETS, as_net, build_net
 
 # what reading a description that lies, or weights that lack something, can end in
@@ -113,7 +113,14 @@ def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
         )
     if name != "custom" and name not in NETS:
         raise ModelError(f"{file} names the net {name!r:.80}; there are {', '.join(sorted(NETS))}.")
-    method = make_method(str(facts["method"]["name"]), facts["method"]["params"])
+    trained_with = str(facts["method"]["name"])
+    if trained_with not in (info.name for info in list_methods()):
+        raise ModelError(
+            f"the model in {folder} was trained with {trained_with!r:.80}, a method that is not known here, "
+            "and its code is not stored.\n"
+            "  Import the module that registers it first, or add --plugin FILE.py."
+        )
+    method = make_method(trained_with, facts["method"]["params"])
     estimator = PartialLabelClassifier(
         method.info.name,
         method_params=dict(vars(method)),

@@ -77,7 +77,7 @@ class WholeOpinions:
         self.logits, self.reduced = logits, reduced
         # the label of every singleton set, whose own branch has nothing left and skips the row
         self.alone = candidates & (candidates.sum(dim=-1, keepdim=True) == 1)
-        u = grouped_softmax(logits, reduced)
+        u = grouped_softmax(logits, reduced)  # (10)
         if visited is not None:  # a row's first opinions are uniform
             u = torch.where(visited[:, None, None], u, uniform(reduced, like=u))
         # row j of U is zero so far where S = {j}: with its label there, v is the label

@@ -121,7 +121,7 @@ class Rplg(Reduction):
         stepped = logits
         if looks_ahead:
             assert batch.clean is not None
-            v = u.mix(w.detach())
+            v = u.mix(w.detach())  # (9)
             ahead = LookAhead(
                 state.net, x, features, logits, v, step.lr, batch.clean.x, batch.clean.mask, draws
             )
