@@ -99,6 +99,12 @@ def test_a_network_with_other_weights_is_refused(tmp_path):
         train(Proden(), nets[1], x, random_candidates(y), **arguments)
 
 
+def test_a_run_divided_in_another_way_is_refused(tmp_path):
+    fit(Proden(), run=Run(tmp_path), recipe={"shards": 2, "epochs": 2})
+    with pytest.raises(RunError, match="shards"):
+        fit(Proden(), run=Run(tmp_path), recipe={"epochs": 2})
+
+
 def test_the_estimator_does_not_return_the_model_of_other_labels(tmp_path):
     x, _ = blobs()
     x_clean, y_clean = blobs(40, seed=5)
