@@ -1,5 +1,7 @@
 """Captured steps against eager ones (GPU), their bookkeeping, and checkpoints of other memory orders."""
 
+import gc
+import weakref
 from contextlib import contextmanager
 
 import numpy as np
@@ -234,6 +236,27 @@ def test_a_recording_keeps_its_own_copies_of_the_inputs(fake_cuda):
 
 
 # ---- memory order in checkpoints --------------------------------------------------------------
+
+
+def test_no_earlier_graph_is_thrown_away_during_a_recording(fake_cuda):
+    """CUDA fails there ("operation not permitted when stream is capturing"), and so did the recording."""
+
+    class Circle:  # as a training that holds its graph: only the garbage collector frees it
+        def __init__(self):
+            self.itself = self
+
+    seen, earlier = [], weakref.ref(Circle())
+
+    def step(x):
+        if fake_cuda:
+            seen.append((gc.isenabled(), earlier()))
+            fake_cuda[-1].again = lambda: None
+
+    captured = CapturedStep(step)
+    for _ in range(WARM_UP + 1):
+        captured(None, torch.zeros(2))
+    assert seen == [(False, None)]
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])

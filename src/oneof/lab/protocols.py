@@ -169,6 +169,11 @@ PROTOCOLS: dict[str, Protocol] = {
             figures=IMAGE_FIGURES, paper_table="table1",
         ),
         on_short_schedule(
+            "images-tiny", "table 1 of the paper, TinyImageNet in 30 epochs", IMAGE_ENTRIES,
+            ("tiny-imagenet",), splits=1, recipe={**SHORT_RECIPE, "epochs": 30},
+            figures=IMAGE_FIGURES, paper_table="table1",
+        ),
+        on_short_schedule(
             "images-equal-information", "every method with the same clean rows in its loss", IMAGE_ENTRIES,
             SHORT_DATA, recipe={**SHORT_RECIPE, "clean_weight": 0.5}, information="loss", reference="rplg+",
         ),

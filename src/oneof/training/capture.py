@@ -7,7 +7,9 @@ memory, so that everything that changes from step to step must be an input or li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -77,6 +79,19 @@ class CapturedStep:
         for generator in self.generators:
             graph.register_generator_state(generator)
         # other threads (a progress display) may go on working meanwhile
-        with torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
+        with no_garbage(), torch.cuda.graph(graph, stream=self.side, capture_error_mode="thread_local"):
             self.function(*recording.inputs)
         recording.graph = graph
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Graphs of earlier trainings are given up now: CUDA fails when that happens during a recording."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
