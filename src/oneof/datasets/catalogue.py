@@ -12,6 +12,7 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.datasets.formats import (
+    Arrays,
     read_cifar_binary,
     read_cifar_python,
     read_idx,
@@ -22,7 +23,6 @@ from oneof.datasets.formats import (
 from oneof.datasets.registry import Download, Form, KnownSet, mat_parts
 from oneof.tables.errors import DataError
 
-Arrays = tuple[np.ndarray, np.ndarray]
 Files = list[Path]
 Names = tuple[str, ...]
 

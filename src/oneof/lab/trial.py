@@ -24,7 +24,7 @@ from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.tables.files import write_text
 from oneof.training import CleanRows, Recipe, Run, Trained, train
-from oneof.training.predict import in_batches
+from oneof.training.predict import predict
 from oneof.views import ImageViews, RowItself, Views
 
 CURVES = ("loss", "selection", "test", "q_change", "w_entropy", "w_on_truth")
@@ -178,9 +178,11 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
 
 def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
     """The numbers of a record: test and selection accuracy, label-free scores, length and cost."""
-    probabilities = predict(trained, parts.test[0], parts.views)
-    chosen = predict(trained, parts.selection.x, parts.views)
-    covering, approximated = label_free(predict(trained, parts.held[0], parts.views), parts.held[1])
+    probabilities, chosen, held = (
+        predict(trained.method, trained.state, x, parts.views).softmax(dim=1).cpu().numpy()
+        for x in (parts.test[0], parts.selection.x, parts.held[0])
+    )
+    covering, approximated = label_free(held, parts.held[1])
     result: dict[str, Any] = {
         "test": float((probabilities.argmax(1) == parts.test[1]).mean()),
         "selection": float(parts.selection.mask[np.arange(len(chosen)), chosen.argmax(1)].mean()),
@@ -194,16 +196,6 @@ def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
         del result["selection"]
     result = {name: round(value, 6) for name, value in result.items()}
     return result | ({"curves": compact(trained.history)} if curves else {})
-
-
-def predict(trained: Trained, x: np.ndarray, views: Views) -> np.ndarray:
-    """Probabilities of the selected weights."""
-    method, state = trained.method, trained.state
-    device = next(state.net.parameters()).device
-    logits = in_batches(
-        lambda part: method.logits(state, part), x, views=views, modules=[state], device=device
-    )
-    return logits.softmax(dim=1).cpu().numpy()
 
 
 def compact(history: list[dict[str, Any]]) -> dict[str, list[float]]:

@@ -23,12 +23,7 @@ class ClusterError(ValueError):
 class Cluster:
     """One call at a time per core of the cluster, or per GPU; the results come as they are ready.
 
-    Parameters
-    ----------
-    address : str
-        Of a running cluster; "auto" finds the one this machine belongs to, "local" starts one here.
-    gpus : bool
-        Whether every call needs a GPU.
+    The address "auto" finds the cluster that this machine belongs to, "local" starts one here.
     """
 
     def __init__(self, address: str = "auto", gpus: bool = False) -> None:

@@ -162,11 +162,7 @@ def finished(training: OngoingTraining, seconds: float) -> Trained:
     best_epoch = training.step.epoch - 1
     if training.best is not None:
         best_epoch = training.stopping.best_epoch
-        for i, net in enumerate(training.method.predictors(training.state)):
-            prefix = f"{i}."
-            net.load_state_dict(
-                {k.removeprefix(prefix): v for k, v in training.best.items() if k.startswith(prefix)}
-            )
+        training.predictors.load_state_dict(training.best)
     training.state.eval()
     look_at_some_rows(training)
     without_fast_features(training.state)
@@ -203,23 +199,19 @@ def pseudo_labels(training: OngoingTraining) -> Callable[[Tensor], Tensor]:
 
 
 def look_at_some_rows(training: OngoingTraining) -> None:
-    """Say so where a net has come to predict the same for all rows."""
-    if isinstance(training.rows, ResidentRows) and parallel.rank() == 0:
-        own = training.own_rows()
-        x = next(training.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
-        warn_of_equal_predictions(training.predict(x), x)
-
-
-def warn_of_equal_predictions(logits: Tensor, x: Tensor) -> None:
     """Say so where a trained network cannot tell different rows apart, or overflows on them."""
-    different = bool((x != x[:1]).any())
+    if not isinstance(training.rows, ResidentRows) or parallel.rank():
+        return
+    own = training.own_rows()
+    x = next(training.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
+    logits, different = training.predict(x), bool((x != x[:1]).any())
     if logits.isfinite().all() and not (different and (logits == logits[:1]).all()):
         return
     warnings.warn(
         "the trained network gives all rows the same prediction, or none that is a number: it has learned "
         f"nothing. The largest input is {float(x.abs().max()):.3g}.\n"
         "  Scale the features (scaling='standard') or lower the learning rate.",
-        stacklevel=4,
+        stacklevel=3,
     )
 
 
