@@ -76,9 +76,7 @@ def read_cifar_binary(files: Sequence[Path | str], *, n_classes: int, label_byte
     for path in map(_there, files):
         size = path.stat().st_size
         if size == 0 or size % width:
-            raise DataError(
-                f"{path}: {size} bytes, no whole number of {width}-byte images; fetch it again."
-            )
+            raise DataError(f"{path}: {size} bytes, no whole number of {width}-byte images; fetch it again.")
         records = np.fromfile(path, dtype=np.uint8).reshape(-1, width)
         labels.append(_checked_labels(records[:, label_bytes - 1].astype(np.int64), n_classes, path))
         images.append(records[:, label_bytes:].reshape(-1, *_SHAPE))

@@ -40,6 +40,12 @@ def _with_curves(result: Result, net: str) -> list[str]:
     return [data for data in result.data if kept(data)]
 
 
+def _plot_curve(axis: Any, cell: CellResult | None, column: str, scale: float, **looks: Any) -> None:
+    curve = mean_curve(cell, column)
+    if curve is not None:
+        axis.plot(np.arange(1, len(curve) + 1), scale * curve, **looks)
+
+
 # ---- the figures --------------------------------------------------------------------------------
 
 
@@ -111,12 +117,10 @@ def learning_curves(result: Result, net: str, path: Path) -> Path | None:
 
     def draw(axis: Any, d: str) -> None:
         for label in result.labels:
-            curve = mean_curve(result.cell(net, d, label), "test")
-            if curve is not None:
-                strong = label == result.protocol.reference
-                looks = style(shown.index(label), strong) if label in shown else QUIET
-                name = method_title(label) if label in shown else "other methods"
-                axis.plot(np.arange(1, len(curve) + 1), 100 * curve, label=name, **looks)
+            strong = label == result.protocol.reference
+            looks = style(shown.index(label), strong) if label in shown else QUIET
+            name = method_title(label) if label in shown else "other methods"
+            _plot_curve(axis, result.cell(net, d, label), "test", 100, label=name, **looks)
         low = np.nanmin([line.get_ydata()[len(line.get_ydata()) // 10 :].min() for line in axis.lines])
         axis.set_ylim(bottom=max(0.0, low - 2))  # the first steps would flatten everything else
 
@@ -156,9 +160,7 @@ def epoch_log(label: str, scale: float, *lines: tuple[str, str, str]) -> Callabl
     def figure(result: Result, net: str, path: Path) -> Path | None:
         def draw(axis: Any, d: str) -> None:
             for i, (row, column, text) in enumerate(lines):
-                curve = mean_curve(result.cell(net, d, row), column)
-                if curve is not None:
-                    axis.plot(np.arange(1, len(curve) + 1), scale * curve, label=text, **style(i))
+                _plot_curve(axis, result.cell(net, d, row), column, scale, label=text, **style(i))
 
         return by_data(path, _with_curves(result, net), 2.4, draw, "epoch", label, legend=True)
 
@@ -194,9 +196,7 @@ def opinions(result: Result, net: str, path: Path) -> Path | None:
 
     def draw(axis: Any, place: tuple[str, str]) -> None:
         for i, (column, text) in enumerate(lines.items()):
-            curve = mean_curve(result.cell(net, *place), column)
-            if curve is not None:
-                axis.plot(np.arange(1, len(curve) + 1), 100 * curve, label=text, **style(i))
+            _plot_curve(axis, result.cell(net, *place), column, 100, label=text, **style(i))
 
     def name(place: tuple[str, str]) -> str:
         return f"{title(place[0])}: {method_title(place[1])}"

@@ -93,7 +93,7 @@ def run_lab(
         queue = _ready(plan, records, others, running)
         if not queue and plan.complete:
             # looked at, not run: the versions stay those that the numbers were made with
-            plan.save(folder, facts | {"versions": plan.versions_in(folder) or facts["versions"]})
+            plan.save(folder, facts | {"versions": plan.earlier(folder).get("versions", facts["versions"])})
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
         times = JobTimes(record for found in (records, *others) for record in found)
@@ -131,20 +131,16 @@ def run_lab(
 def _ready(plan: Plan, records: Records, others: list[Records], running: Path) -> deque[Job]:
     """Jobs to run now. What another lab has done is copied, which may make further jobs ready."""
     queue: list[Job] = []
-    copied = True
-    while copied:
-        copied = False
-        for job in list(plan.ready()):
+    while jobs := list(plan.ready()):
+        for job in jobs:
             done = next((r for other in others if (r := other.get(job.hash)) and r["status"] == "ok"), None)
             if done is None:
                 queue.append(job)
             else:
                 records.add(done)
-                copied = True
     # what was begun comes first, then split by split: a lab that ends early leaves whole columns
-    return deque(
-        sorted(queue, key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
-    )
+    queue.sort(key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
+    return deque(queue)
 
 
 def versions(device: str = "cpu") -> dict[str, str]:

@@ -158,9 +158,8 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
     rows = split.validation
     sets = data.candidates.rows(rows)
     clean = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
-    parts = Parts(
-        x[split.train], data.candidates.take(split.train), clean, clean, (x[rows], sets), test, views
-    )
+    train_sets = data.candidates.take(split.train)
+    parts = Parts(x[split.train], train_sets, clean, clean, (x[rows], sets), test, views)
     if "clean_share" in config:
         few = max(1, round(config["clean_share"] * len(data.x)))
         chosen = np.random.default_rng(seed).permutation(len(rows))[:few]
@@ -183,18 +182,17 @@ def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
         for x in (parts.test[0], parts.selection.x, parts.held[0])
     )
     covering, approximated = label_free(held, parts.held[1])
-    result: dict[str, Any] = {
-        "test": float((probabilities.argmax(1) == parts.test[1]).mean()),
-        "selection": float(parts.selection.mask[np.arange(len(chosen)), chosen.argmax(1)].mean()),
-        "covering": float(covering.mean()),
-        "approximated": float(approximated.mean()),
-        "pseudo_labels": float((trained.pseudo_labels.argmax(1) == parts.candidates.truth).mean()),
-        "epoch": trained.best_epoch,
-        "epochs": len(trained.history),
+    means = {
+        "test": probabilities.argmax(1) == parts.test[1],
+        "selection": parts.selection.mask[np.arange(len(chosen)), chosen.argmax(1)],
+        "covering": covering,
+        "approximated": approximated,
+        "pseudo_labels": trained.pseudo_labels.argmax(1) == parts.candidates.truth,
     }
     if parts.in_loss:
-        del result["selection"]
-    result = {name: round(value, 6) for name, value in result.items()}
+        del means["selection"]
+    result: dict[str, Any] = {name: round(float(values.mean()), 6) for name, values in means.items()}
+    result |= {"epoch": trained.best_epoch, "epochs": len(trained.history)}
     return result | ({"curves": compact(trained.history)} if curves else {})
 
 

@@ -69,11 +69,14 @@ class OngoingTraining:
         self.batch_size = recipe.rows_per_step(n, self.shards.count)
         self._put_on_device()
 
-        # orders are drawn on the CPU, so that they are the same on every device
-        self.order = torch.Generator().manual_seed(recipe.seed)
         self.clean = CleanSource(given.clean, self.shards, views, device, self.dtype, recipe.seed + 2)
-        generator = torch.Generator(device).manual_seed(recipe.seed + 1)
-        self.step = StepInfo(-1, 0, recipe.epochs, self.shards.steps(self.batch_size), recipe.lr, generator)
+        self.generators = {
+            "order": torch.Generator().manual_seed(recipe.seed),  # on the CPU: the same on every device
+            "clean": self.clean.generator,
+            "step": torch.Generator(device).manual_seed(recipe.seed + 1),
+        }
+        steps, generator = self.shards.steps(self.batch_size), self.generators["step"]
+        self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
         example = views.plain(next(self.rows.batches(self.own_rows()[:2], 2))[1])
         in_loss = self.clean.rows_of_step(recipe.clean_batch) if recipe.clean_weight else 0
         processes = parallel.world_size()
@@ -157,7 +160,7 @@ class OngoingTraining:
     def steps(self) -> Iterator[None]:
         """The steps of an epoch, one at a time."""
         step, recipe = self.step, self.recipe
-        order = self.shards.order(self.order, self.batch_size, self.rows.permutation)
+        order = self.shards.order(self.generators["order"], self.batch_size, self.rows.permutation)
         wanted = self.method.clean_rows(self.batch_size)
         meta_rows = self.clean.draws(wanted)
         loss_rows = self.clean.draws(recipe.clean_batch if recipe.clean_weight else 0)
@@ -264,7 +267,7 @@ class OngoingTraining:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, for the first process to write; all processes must ask for it together."""
-        generators = self.defaults.states() | {k: g.get_state() for k, g in self._generators().items()}
+        generators = self.defaults.states() | {k: g.get_state() for k, g in self.generators.items()}
         by_process = {name: parallel.from_all(value) for name, value in generators.items()}
         return {
             "epoch": self.step.epoch,
@@ -276,10 +279,7 @@ class OngoingTraining:
             "best": self.best,
             "history": self.history,
             "generators": generators,
-            "other_processes": [
-                {name: states[i] for name, states in by_process.items()}
-                for i in range(1, parallel.world_size())
-            ],
+            "other_processes": [dict(zip(by_process, states)) for states in zip(*by_process.values())][1:],
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -303,10 +303,7 @@ class OngoingTraining:
             self.defaults.seed(self.recipe.seed + OTHER_PROCESS * parallel.rank())
             self.step.generator.manual_seed(self.recipe.seed + 1 + OTHER_PROCESS * parallel.rank())
 
-    def _generators(self) -> dict[str, torch.Generator]:
-        return {"order": self.order, "clean": self.clean.generator, "step": self.step.generator}
-
     def _load_generators(self, states: dict[str, Tensor]) -> None:
         self.defaults.load(states)
-        for name, generator in self._generators().items():
+        for name, generator in self.generators.items():
             generator.set_state(states[name])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneof.lab.records import Job, Record
-from oneof.lab.runners.base import Runner, lost
+from oneof.lab.runners.base import Place, Runner, lost
 from oneof.training.cluster import Cluster, ClusterError
 
 
@@ -47,11 +47,8 @@ class RayRunner(Runner):
 
 
 def work(config: dict[str, Any], device: str, speed: str) -> Record:
-    """A job on whatever machine Ray chose; data stay loaded in its process for the next one.
-
-    It keeps no checkpoint: the machine may be gone when the job runs again.
-    """
-    from oneof.lab.runners.base import Place
+    """A job on whatever machine Ray chose; data stay loaded in its process for the next one. It keeps no
+    checkpoint: the machine may be gone when the job runs again."""
     from oneof.lab.trial import run_job
 
     return run_job(Job(config), Place(device, speed))

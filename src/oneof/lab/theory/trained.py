@@ -54,14 +54,9 @@ class Setting:
 
 
 def settings() -> list[Setting]:
-    return [
-        Setting("gaussian", POSTERIORS["gaussian"], linear),
-        Setting("network", POSTERIORS["network"], small_mlp),
-    ]
-
-
-def small_mlp(n_features: int, n_classes: int) -> Net:
-    return mlp(n_features, n_classes, hidden=(64,), batch_norm=False)
+    small_mlp = partial(mlp, hidden=(64,), batch_norm=False)
+    nets: dict[str, Callable[[int, int], Net]] = {"gaussian": linear, "network": small_mlp}
+    return [Setting(name, POSTERIORS[name], net) for name, net in nets.items()]
 
 
 def check_trained(
@@ -98,13 +93,13 @@ def _one_draw(setting: Setting, seed: int) -> dict[str, Any]:
     states = fit_methods(setting, x, candidates, clean, seed)
     fresh_x, fresh_eta = posterior.draw(rng, FRESH)
     with torch.no_grad():
-        found = errors(states, _tensor(fresh_x), fresh_eta)
-        return found | pseudo_label_shares(states, _tensor(x), eta, candidates, found["epsilon"]["95 %"])
+        found = errors(states, torch.from_numpy(fresh_x).float(), fresh_eta)
+        inputs, epsilon = torch.from_numpy(x).float(), found["epsilon"]["95 %"]
+        return found | pseudo_label_shares(states, inputs, eta, candidates, epsilon)
 
 
 def candidate_sets(rng: np.random.Generator, eta: np.ndarray, rate: float, seed: int) -> Candidates:
-    """Labels drawn from the posterior, wrong labels added by it; no singletons and no full sets, as in
-    the paper."""
+    """Labels drawn from the posterior, wrong ones added by it; as in the paper no singletons or full sets."""
     rules: dict[str, Any] = {"forbid_singletons": True, "forbid_full_sets": True}
     return instance_sets(draw_labels(rng, eta), rate, seed, log_probabilities=np.log(eta), **rules)
 
@@ -136,15 +131,18 @@ def errors(states: dict[str, State], x: Tensor, eta: np.ndarray) -> dict[str, An
     """
     order = ranked(eta)
     gap = gaps(order.eta)
-    rows, a = np.arange(len(eta)), order.labels[:, 1]
+    rows, a = torch.arange(len(eta)), order.labels[:, 1]
     f = states["PRODEN"].net(x).double().softmax(dim=1).numpy()
     auxiliary = states["RPLG-NM"]
     logits = auxiliary.branches.logits(auxiliary.net.features(x)).double()
-    phi = auxiliary.branches.probabilities(logits)[torch.from_numpy(rows), torch.from_numpy(a)].numpy()
+    phi = auxiliary.branches.probabilities(logits)[rows, torch.from_numpy(a)].numpy()
     reduced = _without(eta, a)
     reduced /= reduced.sum(axis=1, keepdims=True)
     error, error_reduced = np.abs(f - eta).max(axis=1), np.abs(phi - reduced).max(axis=1)
-    epsilon = {name: float(np.quantile(error, level)) for name, level in QUANTILES.items()}
+    epsilon, epsilon_reduced = (
+        {name: float(np.quantile(values, level)) for name, level in QUANTILES.items()}
+        for values in (error, error_reduced)
+    )
     taus = {f"2 epsilon ({name})": widest_tau(value) for name, value in epsilon.items()} | {f"{TAU}": TAU}
     inside = disturbed(gap, TAU)
     answers = {
@@ -157,17 +155,21 @@ def errors(states: dict[str, State], x: Tensor, eta: np.ndarray) -> dict[str, An
     right = {name: answer.argmax(axis=1) == order.labels[:, 0] for name, answer in answers.items()}
     return {
         "epsilon": epsilon,
-        "epsilon_reduced": {n: float(np.quantile(error_reduced, level)) for n, level in QUANTILES.items()},
+        "epsilon_reduced": epsilon_reduced,
         "certain": {
             "f": float((2 * error < gap.to_first).mean()),
             "phi": float((2 * error_reduced < gap.reduced).mean()),
         },
         "p_j": {name: float(disturbed(gap, tau).mean()) for name, tau in taus.items()},
         "fresh": {
-            region: {name: float(hits[where].mean()) for name, hits in right.items()}
+            region: {name: _share(hits[where]) for name, hits in right.items()}
             for region, where in {"J": inside, "outside J": ~inside}.items()
         },
     }
+
+
+def _share(hits: np.ndarray) -> float:
+    return float(hits.mean()) if len(hits) else float("nan")
 
 
 def _without(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -221,9 +223,7 @@ def pseudo_label_shares(
         "facts": {name: float(value) for name, value in facts.items()},
         "rows_in": {region: int(where.sum()) for region, where in regions.items()},
         "consistency": {
-            region: {
-                n: float(hits[where].mean()) if where.any() else float("nan") for n, hits in right.items()
-            }
+            region: {name: _share(hits[where]) for name, hits in right.items()}
             for region, where in regions.items()
         },
         "curve": {
@@ -269,16 +269,10 @@ def branch_opinions(state: State, x: Tensor, mask: Tensor) -> tuple[Tensor, Opin
 
 
 def agreement(p: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Per row the probability that the argmax is this label when ties are broken at random.
-
-    Ties matter: with two candidates and uniform weights v is (1/2, 1/2).
-    """
+    """Per row the probability that the argmax is this label when ties are broken at random. They matter: with
+    two candidates and uniform weights v is (1/2, 1/2)."""
     best = p >= p.max(axis=1, keepdims=True) - 1e-6
     return best[np.arange(len(p)), label] / best.sum(axis=1)
-
-
-def _tensor(x: np.ndarray) -> Tensor:
-    return torch.from_numpy(x).float()
 
 
 @contextmanager
