@@ -69,32 +69,6 @@ def check(name: str, folder: Path | str | None = None) -> Check:
     return Check(known.name, "wrong" if found else "ok", seconds, _summary(data), found)
 
 
-def check_ready_made() -> list[Check]:
-    """Draw the ready-made candidate sets of CIFAR-10 again from their q and compare them bit by bit."""
-    from oneof.candidates.generate import instance_sets
-    from oneof.datasets.ready_made import ready_made_q, ready_made_sets
-
-    folder = data_folder()
-    rate, seeds, name = 0.4, range(5), "cifar10"
-    if not list((folder / "candidates").glob(f"{name}_*_r{rate:g}.npz")) or not entry(name).present(folder):
-        return []
-    start, title, means = time.perf_counter(), f"{name} sets", []
-    try:
-        data = load(name, folder)
-        beliefs = ready_made_q(name, len(data.y_train), len(data.classes), folder)
-        for seed in seeds:
-            ready = ready_made_sets(name, rate, seed, data.y_train, data.classes, folder)
-            if beliefs is None or ready is None:
-                raise DataError(f"{title}: q or the matrix of seed {seed} is missing.")
-            if instance_sets(data.y_train, rate, seed, q=beliefs.q, classes=data.classes) != ready:
-                raise DataError(f"{title}: q does not give the matrix of seed {seed}.")
-            means.append(float(ready.sizes.mean()))
-    except ValueError as error:
-        return [Check(title, "wrong", problems=(str(error),))]
-    text = f"rate {rate}, seeds 0 to 4 drawn again from q, mean size {min(means):.3f} to {max(means):.3f}"
-    return [Check(title, "ok", time.perf_counter() - start, text)]
-
-
 def _shape_problems(known: KnownSet, data: DataSet) -> list[str | None]:
     test = 0 if data.x_test is None else len(data.x_test)
     compared = [

@@ -57,7 +57,7 @@ def configurations(
         grid = search.grids.get(method, {})
         for combination in itertools.product(*grid.values()):
             params = {**fixed, **dict(zip(grid, combination))}
-            if not same_method(method, params, fixed):
+            if make_method(method, params) != make_method(method, fixed):  # the first is there already
                 found.append({**default, "params": params})
         return found
     for number in range(1, search.configurations):
@@ -70,11 +70,6 @@ def configurations(
         }
         found.append(values | {"params": {**params, **fixed}})
     return found
-
-
-def same_method(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two choices of hyper-parameters mean the same, given the defaults."""
-    return make_method(name, dict(one)) == make_method(name, dict(other))
 
 
 def searched(method: str) -> dict[str, dataclasses.Field[Any]]:

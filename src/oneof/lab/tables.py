@@ -64,6 +64,10 @@ def grid(result: Result, net: str) -> Grid:
     with_paper = {d for d in data if any(published(table, n, d) for n in result.labels)}
     ranks = result.mean_ranks(net)
     gaps = {label: selection_minus_test(result, net, label) for label in result.labels}
+    adapted: set[str] = set()
+    if any(d not in NET_OF_IMAGES for d in result.data):  # methods that need augmentation, on feature vectors
+        known = {info.name for info in list_methods() if info.note.startswith("adapted")}
+        adapted = {entry.label for entry in result.protocol.entries if entry.method in known}
     columns, rows = ["method"], []
     for d in data:
         columns += [title(d), "paper"] if d in with_paper else [title(d)]
@@ -71,7 +75,7 @@ def grid(result: Result, net: str) -> Grid:
     if any(gap is not None for gap in gaps.values()):
         columns.append(SELECTION)
     for label in result.labels:
-        row = [Shown(method_title(label) + (" (adapted)" if _adapted(result, label) else ""))]
+        row = [Shown(method_title(label) + (" (adapted)" if label in adapted else ""))]
         for d in data:
             row.append(_cell(result, net, d, label))
             if d in with_paper:
@@ -97,12 +101,6 @@ def number(value: float | None, form: str) -> str:
 
 def points(value: float | None) -> str:
     return number(value, "+.1f")
-
-
-def _adapted(result: Result, label: str) -> bool:
-    """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
-    adapted = {info.name for info in list_methods() if info.note.startswith("adapted")}
-    return any(d not in NET_OF_IMAGES for d in result.data) and result.protocol.entry(label).method in adapted
 
 
 def _cell(result: Result, net: str, data: str, label: str) -> Shown:

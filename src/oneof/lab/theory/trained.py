@@ -7,8 +7,7 @@ every pseudo-label compared with the Bayes label.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -64,11 +63,14 @@ def check_trained(
 ) -> dict[str, Any]:
     """Draw data, train the three methods, measure; `draws` times. Where a draw has a number (see `errors` and
     `pseudo_label_shares`), the result has the list of them; the curve is that of all draws together."""
-    found = []
-    with one_thread():
+    found, threads = [], torch.get_num_threads()
+    torch.set_num_threads(1)  # fastest for small nets, and one core is what the time limit counts
+    try:
         for draw in range(draws):
             say(f"{setting.name}: training PRODEN, RPLG-NM and RPLG, draw {draw + 1} of {draws}")
             found.append(_one_draw(setting, seed + draw))
+    finally:
+        torch.set_num_threads(threads)
     curves = [one.pop("curve") for one in found]
     right = {name: sum(curve["right"][name] for curve in curves).tolist() for name in curves[0]["right"]}
     curve = {"margins": EDGES, "rows": sum(curve["rows"] for curve in curves).tolist(), "right": right}
@@ -273,14 +275,3 @@ def agreement(p: np.ndarray, label: np.ndarray) -> np.ndarray:
     two candidates and uniform weights v is (1/2, 1/2)."""
     best = p >= p.max(axis=1, keepdims=True) - 1e-6
     return best[np.arange(len(p)), label] / best.sum(axis=1)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small nets train fastest on one core, and one core is what the time limit counts."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
