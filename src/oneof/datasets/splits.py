@@ -148,12 +148,8 @@ def _choose(
 
 def _checked_rows(given: Iterable[int], name: str) -> np.ndarray:
     rows = np.asarray(given)
-    if rows.ndim != 1:
-        raise DataError(f"the {name} part has shape {rows.shape}; give a list of row numbers.")
-    if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0):
-        raise DataError(
-            f"the {name} part holds {rows.dtype} values from {rows.min()!s}; give row numbers from 0."
-        )
+    if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0)):
+        raise DataError(f"the {name} part is {rows!s:.60} ({rows.dtype}); give a list of row numbers from 0.")
     rows = np.sort(rows.astype(np.int64))
     rows.setflags(write=False)
     return rows

@@ -91,11 +91,10 @@ class Plan:
         if parent is not None:
             return Cell(data, net, entry, [], [], parent=parent)
         p = self.protocol
-        tried: list[dict[str, Any]] = [{"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}]
-        tried[0]["params"] = dict(entry.params)
-        cell = Cell(data, net, entry, tried, [])
+        shared = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
+        cell = Cell(data, net, entry, [{**shared, "params": dict(entry.params)}], [])
         if p.search is not None:
-            cell.configurations = configurations(entry.method, p.search, tried[0], entry.params)
+            cell.configurations = configurations(entry.method, p.search, shared, entry.params)
             if len(cell.configurations) > 1:  # there is something to choose from
                 seeds = p.search.seeds
                 cell.search = [[self._job(cell, one, s, True) for s in seeds] for one in cell.configurations]

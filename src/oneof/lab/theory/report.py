@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oneof.lab.run import versions as all_versions
 from oneof.lab.theory.prior import EPSILONS, PriorCheck
 from oneof.lab.theory.reference import REFERENCE, Agreement, compare
 from oneof.lab.theory.theorems import SweepRow, TheoremCheck
@@ -252,7 +253,5 @@ def _rounded(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    from oneof.lab.run import versions as all_versions
-
     found = all_versions()
     return {name: found[name] for name in ("oneof", "numpy", "torch", "python", "machine")}

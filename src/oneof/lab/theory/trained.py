@@ -163,15 +163,16 @@ def errors(states: dict[str, State], x: Tensor, eta: np.ndarray) -> dict[str, An
             "phi": float((2 * error_reduced < gap.reduced).mean()),
         },
         "p_j": {name: float(disturbed(gap, tau).mean()) for name, tau in taus.items()},
-        "fresh": {
-            region: {name: _share(hits[where]) for name, hits in right.items()}
-            for region, where in {"J": inside, "outside J": ~inside}.items()
-        },
+        "fresh": _by_region(right, {"J": inside, "outside J": ~inside}),
     }
 
 
-def _share(hits: np.ndarray) -> float:
-    return float(hits.mean()) if len(hits) else float("nan")
+def _by_region(right: dict[str, np.ndarray], regions: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Shares of the rows of a region that are right; NaN where it has none."""
+    return {
+        region: {n: float(hits[where].mean()) if where.any() else float("nan") for n, hits in right.items()}
+        for region, where in regions.items()
+    }
 
 
 def _without(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -224,10 +225,7 @@ def pseudo_label_shares(
     return {
         "facts": {name: float(value) for name, value in facts.items()},
         "rows_in": {region: int(where.sum()) for region, where in regions.items()},
-        "consistency": {
-            region: {name: _share(hits[where]) for name, hits in right.items()}
-            for region, where in regions.items()
-        },
+        "consistency": _by_region(right, regions),
         "curve": {
             "rows": binned()[0].astype(float),
             "right": {name: binned(weights=hits[both])[0] for name, hits in right.items()},
