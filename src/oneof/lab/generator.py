@@ -134,7 +134,8 @@ def beliefs(
             )
         return stored
     generator = GENERATORS.get(data.name, _TABLE)
-    recipe = replace(generator.recipe, device=device, epochs=epochs or generator.recipe.epochs)
+    recipe = replace(generator.recipe, device=device)
+    recipe = recipe if epochs is None else replace(recipe, epochs=epochs)
     return _train_and_store(data, replace(generator, recipe=recipe), folder / "candidates", progress)
 
 

@@ -60,8 +60,8 @@ def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list
     """Write `report.md`, `report.html`, `tables.tex`, `summary.json` and `figures/` into the folder."""
     results = read_folder(folder)
     values = _compose(folder, results, folder / "figures" if figures else None)
-    heads = {f"{r.protocol.name}, {net}: {r.protocol.title}": (r, net) for r in results for net in r.nets}
-    tables = [f"{as_comment(head)}\n{as_latex(*table)}" for head, table in heads.items()]
+    parts = [part for section in values["sections"] for part in section["nets"]]
+    tables = [f"{as_comment(part['head'])}\n{as_latex(part['table'])}" for part in parts]
     made = {"tables.tex": "\n\n".join(tables) + "\n"}
     made |= {name: render(name, **values) for name in ("report.md", "report.html")}
     for name, text in made.items():
@@ -83,6 +83,7 @@ def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[
         "facts": data_facts(facts),
         "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
         "name": folder.resolve().name,
+        "as_markdown": as_markdown,
         "net_names": NET_NAMES,
         "level": LEVEL,
     }
@@ -98,9 +99,9 @@ def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
     nets = []
     for net in result.nets:
         part: dict[str, Any] = {"name": net, "table": grid(result, net), "verdict": verdict(result, net)}
+        part["head"] = f"{result.protocol.name}, {net}: {result.protocol.title}"
         for details in (comparisons, cost, chosen, tried):
             part[details.__name__] = details(result, net)
-        part["markdown"] = as_markdown(result, net)
         part["figures"] = draw_figures(result, net, figures) if figures is not None else []
         nets.append(part)
     return {

@@ -174,19 +174,18 @@ def as_text(result: Result) -> str:
     return "\n\n".join(parts)
 
 
-def as_markdown(result: Result, net: str) -> str:
+def as_markdown(g: Grid) -> str:
     """The best mean of a column in bold."""
-    g = grid(result, net)
-    lines = ["| " + " | ".join(g.columns) + " |", "|---" + "|---:" * (len(g.columns) - 1) + "|"]
+    columns = [name.replace("|S|", "size") for name in g.columns]
+    lines = ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
     for row in g.rows:
         cells = [(f"**{c.text}**" if c.best else c.text) + c.mark for c in row]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *g.notes])
+    return "\n".join([*lines, "", *g.notes] if g.notes else lines)
 
 
-def as_latex(result: Result, net: str) -> str:
+def as_latex(g: Grid) -> str:
     """A `booktabs` table."""
-    g = grid(result, net)
     lines = [r"\begin{tabular}{l" + "r" * (len(g.columns) - 1) + "}", r"\toprule"]
     lines += [" & ".join(map(_tex, g.columns)) + r" \\", r"\midrule"]
     for row in g.rows:

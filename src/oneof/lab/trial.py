@@ -177,8 +177,9 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
 
 def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
     """The numbers of a record: test and selection accuracy, label-free scores, length and cost."""
+    device = next(trained.state.net.parameters()).device
     probabilities, chosen, held = (
-        predict(trained.method, trained.state, x, parts.views).softmax(dim=1).cpu().numpy()
+        predict(trained.method, trained.state, x, parts.views, device).softmax(dim=1).cpu().numpy()
         for x in (parts.test[0], parts.selection.x, parts.held[0])
     )
     covering, approximated = label_free(held, parts.held[1])

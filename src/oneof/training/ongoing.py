@@ -257,7 +257,7 @@ class OngoingTraining:
 
     def predict(self, x: Tensor) -> Tensor:
         """Logits of rows that are on the device, as they are stored."""
-        return predict(self.method, self.state, x, self.given.views)
+        return predict(self.method, self.state, x, self.given.views, self.device)
 
     @property
     def predictors(self) -> nn.ModuleList:

@@ -38,7 +38,6 @@ def in_batches(
         return torch.cat([function(views.plain(part.to(device))) for part in parts])
 
 
-def predict(method: Method, state: State, x: Any, views: Views) -> Tensor:
+def predict(method: Method, state: State, x: Any, views: Views, device: torch.device) -> Tensor:
     """Logits of a method's state for rows as they are stored."""
-    device = next(state.net.parameters()).device
     return in_batches(lambda part: method.logits(state, part), x, views=views, modules=[state], device=device)
