@@ -26,9 +26,10 @@ def group(config: Mapping[str, Any]) -> tuple[str, str, str]:
 
 class JobTimes:
     """How long jobs take, by the epochs they may have and the seconds of finished ones: of the same data set,
-    net and method; else of the method, else of all."""
+    net and method; else of the method, else of all. And which of them end within some minutes from now."""
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[Record] = (), minutes: float | None = None) -> None:
+        self.until = None if minutes is None else time.time() + 60 * minutes
         self.per_epoch: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for record in records:
             self.add(record)
@@ -56,28 +57,20 @@ class JobTimes:
             left += (plan.open_jobs(cell) + plan.to_come(cell)) * (self.expected(like) or 0.0)
         return left / max(1, slots)
 
-
-class Deadline:
-    """Starts no job that is expected to end after so many minutes; without minutes it starts them all."""
-
-    def __init__(self, minutes: float | None, times: JobTimes) -> None:
-        self.times = times
-        self.until = None if minutes is None else time.time() + 60 * minutes
-
     @property
     def seconds(self) -> float:
+        """Until then."""
         return float("inf") if self.until is None else self.until - time.time()
 
-    def allows(self, job: Job, begun: bool) -> bool:
+    def allow(self, job: Job, begun: bool) -> bool:
         """A job that was begun before continues; one of a kind that was never run is tried."""
-        expected = self.times.expected(job.config)
-        return self.seconds > 0 and (begun or (expected or 0.0) <= self.seconds)
+        return self.seconds > 0 and (begun or (self.expected(job.config) or 0.0) <= self.seconds)
 
     def announce(self, jobs: Sequence[Job], slots: int) -> list[str]:
         """How many jobs wait, what each is expected to take, and how many of them end in time."""
         free, lines = [0.0] * slots, []
         ends: dict[tuple[str, str, str], list[bool]] = defaultdict(list)  # of every job, whether in time
-        expected = {group(job.config): self.times.expected(job.config) for job in jobs}
+        expected = {group(job.config): self.expected(job.config) for job in jobs}
         for key in (group(job.config) for job in jobs):
             end = free[0] + (expected[key] or 0.0)
             ends[key].append(end <= self.seconds)

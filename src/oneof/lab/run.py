@@ -16,7 +16,7 @@ import torch
 import oneof
 from oneof.lab import LAB_VERSION
 from oneof.lab.plan import Plan
-from oneof.lab.progress import Deadline, JobTimes, LabProgress
+from oneof.lab.progress import JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
 from oneof.lab.records import Job, Record, Records, alone
 from oneof.lab.runners.base import Runner
@@ -96,17 +96,16 @@ def run_lab(
             plan.save(folder, facts | {"versions": plan.earlier(folder).get("versions", facts["versions"])})
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
-        times = JobTimes(record for found in (records, *others) for record in found)
-        deadline = Deadline(minutes, times)
-        runner.keep_checkpoints(running, deadline.until)
+        times = JobTimes((record for found in (records, *others) for record in found), minutes)
+        runner.keep_checkpoints(running, times.until)
         ran = left = 0
         with runner, LabProgress(plan, runner.slots, times, stream) as progress:
             if minutes is not None:
-                say("\n".join(deadline.announce(queue, runner.slots)))
+                say("\n".join(times.announce(queue, runner.slots)))
             while True:
                 while queue and runner.free():
                     job = queue.popleft()
-                    if deadline.allows(job, (running / job.hash).exists()):
+                    if times.allow(job, (running / job.hash).exists()):
                         runner.start(job)
                     else:
                         left += 1

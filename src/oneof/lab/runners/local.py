@@ -107,13 +107,15 @@ class Worker:
 @contextmanager
 def _nothing_from_the_current_folder() -> Iterator[None]:
     """A new Python looks for its first modules where it is started; then it gets the path of this process."""
-    before = os.environ.pop(SAFE_PATH, None)
+    before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"
     try:
         yield
     finally:
-        del os.environ[SAFE_PATH]
-        os.environ |= {} if before is None else {SAFE_PATH: before}
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def work(pipe: Connection, place: Place) -> None:

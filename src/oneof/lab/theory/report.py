@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 from oneof.lab.run import versions as all_versions
 from oneof.lab.theory.prior import EPSILONS, PriorCheck
 from oneof.lab.theory.reference import REFERENCE, Agreement, compare
-from oneof.lab.theory.theorems import SweepRow, TheoremCheck
+from oneof.lab.theory.theorems import TheoremCheck
 from oneof.lab.theory.trained import FRESH, TAU
 
 
@@ -107,48 +106,44 @@ def _text(template: str) -> str:
     return (Path(__file__).parents[1] / "templates" / template).read_text(encoding="utf-8")
 
 
-Columns = dict[str, Callable[[TheoremCheck], Any]]
-"""Heading, and what stands below it for a check."""
-
-
-def _at(epsilon: float, show: Callable[[SweepRow], str]) -> Callable[[TheoremCheck], str]:
-    """What a check says of one epsilon'."""
-    return lambda check: show(next(row for row in check.sweep if row.epsilon_reduced == epsilon))
-
-
+Columns = dict[str, str]
+"""Heading, and what stands below it: c is a check, at[...] what it says of one epsilon'."""
 THEOREM_1: Columns = {
-    "m": lambda c: c.excluded,
-    "epsilon": lambda c: f"{c.epsilon:g}",
-    "P(J)": lambda c: f"{c.p_j:.3f}",
-    "f, random": lambda c: f"{c.f_random:.3f}",
-    "f, worst": lambda c: f"{c.f_worst:g}",
-    "f, a struck out": lambda c: f"{c.f_struck:.3f}",
-    "bound on epsilon'": lambda c: f"{c.bound:.1e}",
-    "phi at the bound": lambda c: f"{c.at_bound_random:g} / {c.at_bound_worst:g}",
-    "lambda": lambda c: f"{c.margin.exponent:.2f}",
-    "C": lambda c: f"{c.margin.constant:.1f}",
+    "m": "{c.excluded}",
+    "epsilon": "{c.epsilon:g}",
+    "P(J)": "{c.p_j:.3f}",
+    "f, random": "{c.f_random:.3f}",
+    "f, worst": "{c.f_worst:g}",
+    "f, a struck out": "{c.f_struck:.3f}",
+    "bound on epsilon'": "{c.bound:.1e}",
+    "phi at the bound": "{c.at_bound_random:g} / {c.at_bound_worst:g}",
+    "lambda": "{c.margin.exponent:.2f}",
+    "C": "{c.margin.constant:.1f}",
 }
 SWEPT: Columns = {name: THEOREM_1[name] for name in ("m", "epsilon")} | {
-    f"epsilon' {e:g}": _at(e, lambda r: f"{r.random:.4f} / {r.worst:.3f}")
-    for e in (0.01, 0.05, 0.1, 0.2, 0.4)
+    f"epsilon' {e}": f"{{at[{e}].random:.4f}} / {{at[{e}].worst:.3f}}"
+    for e in ("0.01", "0.05", "0.1", "0.2", "0.4")
 }
 THEOREM_2: Columns = {
-    "epsilon": lambda c: f"{c.epsilon:g}",
-    "K": lambda c: f"{c.slope:.1f}",
-    "lambda": lambda c: f"{c.margin_apart.exponent:.2f}",
-    "C": lambda c: f"{c.margin_apart.holding_constant:.1f}",
+    "epsilon": "{c.epsilon:g}",
+    "K": "{c.slope:.1f}",
+    "lambda": "{c.margin_apart.exponent:.2f}",
+    "C": "{c.margin_apart.holding_constant:.1f}",
 } | {
-    f"epsilon' {e:g}: worst / middle / bound": _at(
-        e, lambda r: f"{r.worst_apart:.3f} / {r.pointwise:.3f} / {r.bound:.2f}"
+    f"epsilon' {e}: worst / middle / bound": (
+        f"{{at[{e}].worst_apart:.3f}} / {{at[{e}].pointwise:.3f}} / {{at[{e}].bound:.2f}}"
     )
-    for e in (0.005, 0.01, 0.02, 0.05)
+    for e in ("0.005", "0.01", "0.02", "0.05")
 }
 
 
 def _by_check(found: Findings, columns: Columns, only_one: bool = False) -> str:
     """A line for every check, or for those of one excluded label."""
-    checks = [(name, check) for name, check in found.named_checks if check.excluded == 1 or not only_one]
-    rows = [[name, *(show(check) for show in columns.values())] for name, check in checks]
+    rows: list[list[Any]] = []
+    for name, check in found.named_checks:
+        if check.excluded == 1 or not only_one:
+            at = {f"{row.epsilon_reduced:g}": row for row in check.sweep}
+            rows.append([name, *(text.format(c=check, at=at) for text in columns.values())])
     return table(["posterior", *columns], rows)
 
 
