@@ -150,7 +150,7 @@ class Stack:
         """Rows, clean rows and their lots of all steps of an epoch, (steps, K, size) each."""
         step, drawn = self.trainings[0].step, []
         for t, clean in zip(self.trainings, self.cleans):
-            order = t.shards.order(t.order, t.batch_size, t.rows.permutation)
+            order = t.shards.order(t.generators["order"], t.batch_size, t.rows.permutation)
             wanted = t.method.clean_rows(t.batch_size)
             numbers = range(step.step, step.step + step.steps_per_epoch)
             rows = [rows for _, rows in zip(numbers, clean.draws(wanted))]

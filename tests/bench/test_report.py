@@ -63,7 +63,7 @@ def test_what_a_choice_by_the_selection_rows_promises_too_much(folder, tmp_path)
     assert any(note.startswith("Selection − test") for note in table.notes)
     for record in reported:
         record["result"].pop("selection", None)
-    assert "election" not in as_markdown(read_back(), "linear")
+    assert "election" not in as_markdown(grid(read_back(), "linear"))
 
 
 def test_one_split_has_no_spread_and_no_tests(tmp_path):
@@ -79,7 +79,8 @@ def test_one_split_has_no_spread_and_no_tests(tmp_path):
 
 def test_the_languages(folder):
     (result,) = read_folder(folder)
-    text, markdown, latex = as_text(result), as_markdown(result, "linear"), as_latex(result, "linear")
+    table = grid(result, "linear")
+    text, markdown, latex = as_text(result), as_markdown(table), as_latex(table)
     assert "•" in text
     assert "*" in text
     assert markdown.startswith("| method | toy | mean rank | selection − test |\n|---|---:|---:|---:|")
@@ -120,8 +121,8 @@ def test_incomplete_rows_say_their_n(folder, tmp_path):
     (tmp_path / "records.jsonl").write_text("\n".join(kept) + "\n")
     (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
     (result,) = read_folder(tmp_path)
-    assert "(n=5)" in as_markdown(result, "linear")
-    assert "n = 5 or 6" in as_markdown(result, "linear")
+    assert "(n=5)" in as_markdown(grid(result, "linear"))
+    assert "n = 5 or 6" in as_markdown(grid(result, "linear"))
 
 
 def test_a_table_needs_neither_its_methods_nor_its_reference(folder, monkeypatch):

@@ -323,5 +323,5 @@ def test_ctrl_c_in_the_middle_of_a_line_stops_like_any_other(monkeypatch, capfd)
         monkeypatch.setattr(sys, "stderr", stream)
         print("20/200", file=stream, flush=True)
         monkeypatch.undo()
-    assert interrupt.pressed
+    assert interrupt.is_set()
     assert "finishing this epoch" in capfd.readouterr().err

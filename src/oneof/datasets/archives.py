@@ -13,8 +13,9 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO
 
 from oneof.tables.errors import DataError, reading
 
@@ -22,30 +23,10 @@ LIMIT = 8 << 30
 """Most bytes an archive may unpack to; the largest official one needs a tenth of it."""
 
 
-class _Member(NamedTuple):
-    name: str
-    kind: str
-    open: Callable[[], IO[bytes] | None]
-
-
 def unpack(archive: Path | str, folder: Path | str, top: str | None = None, limit: int = LIMIT) -> list[Path]:
-    """Unpack a `.zip` or `.tar[.gz|.bz2|.xz]` file.
+    """Unpack a `.zip` or `.tar[.gz|.bz2|.xz]` file, or what lies below its folder `top`; gives the files.
 
-    Parameters
-    ----------
-    archive : path
-        The archive; it is left as it is.
-    folder : path
-        Nothing is written outside this folder, whatever the archive says.
-    top : str, optional
-        Take out only what lies below this folder of the archive.
-    limit : int
-        Refuse to write more bytes than this.
-
-    Returns
-    -------
-    list of Path
-        The files written.
+    Nothing is written outside the folder, whatever the archive says, and no more than `limit` bytes.
     """
     archive, folder = Path(archive), Path(folder)
     if not archive.is_file():
@@ -78,19 +59,17 @@ def _move(names: list[PurePosixPath], beside: Path, folder: Path) -> None:
 def _write_members(archive: Path, beside: Path, limit: int) -> list[PurePosixPath]:
     written: list[PurePosixPath] = []
     left = limit
-    for member in _members(archive):
-        name = _safe_name(member.name, archive)
-        if member.kind == "folder":
+    for said, kind, open_member in _members(archive):
+        name = _safe_name(said, archive)
+        if kind == "folder":
             continue
-        if member.kind != "file":
-            raise DataError(
-                f"{archive}: refused, member {member.name!r} is a {member.kind}; only files are unpacked."
-            )
+        if kind != "file":
+            raise DataError(f"{archive}: refused, member {said!r} is a {kind}; only files are unpacked.")
         target = beside / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        source = member.open()
+        source = open_member()
         if source is None:
-            raise DataError(f"{archive}: member {member.name!r} cannot be read; fetch it again.")
+            raise DataError(f"{archive}: member {said!r} cannot be read; fetch it again.")
         with source, target.open("wb") as out:
             # counted while writing: the size an archive states need not be true
             while block := source.read(1 << 20):
@@ -111,17 +90,18 @@ def _safe_name(name: str, archive: Path) -> PurePosixPath:
     return path
 
 
-def _members(archive: Path) -> Iterator[_Member]:
+def _members(archive: Path) -> Iterator[tuple[str, str, Callable[[], IO[bytes] | None]]]:
+    """Names, kinds and how to open them."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             for info in packed.infolist():
                 mode = info.external_attr >> 16
                 kind = "folder" if info.is_dir() else "link" if stat.S_ISLNK(mode) else "file"
-                yield _Member(info.filename, kind, lambda info=info: packed.open(info))  # type: ignore[misc]
+                yield info.filename, kind, partial(packed.open, info)
     elif tarfile.is_tarfile(archive):
         with tarfile.open(archive) as packed_tar:
             for entry in packed_tar:
                 kind = "file" if entry.isreg() else "folder" if entry.isdir() else "link or device"
-                yield _Member(entry.name, kind, lambda entry=entry: packed_tar.extractfile(entry))  # type: ignore[misc]
+                yield entry.name, kind, partial(packed_tar.extractfile, entry)
     else:
         raise DataError(f"{archive}: neither a .zip nor a .tar file, or damaged; fetch it again.")

@@ -11,18 +11,11 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.datasets.formats import (
-    read_cifar_binary,
-    read_cifar_python,
-    read_idx,
-    read_safe_pickle,
-    read_tiny_imagenet,
-    tiny_imagenet_classes,
-)
+from oneof.datasets import formats
+from oneof.datasets.formats import Arrays
 from oneof.datasets.registry import Download, Form, KnownSet, mat_parts
 from oneof.tables.errors import DataError
 
-Arrays = tuple[np.ndarray, np.ndarray]
 Files = list[Path]
 Names = tuple[str, ...]
 
@@ -37,10 +30,6 @@ def _digits(files: Files, classes: Names) -> Mapping[str, Any]:
 
     x, y = load_digits(return_X_y=True)
     return {"x_train": x.astype(np.float64), "y_train": y.astype(np.int64), "classes": classes}
-
-
-def _mat(files: Files, classes: Names) -> Mapping[str, Any]:
-    return mat_parts(files[0])
 
 
 def _labelme(files: Files, classes: Names) -> Mapping[str, Any]:
@@ -59,7 +48,7 @@ def _labelme(files: Files, classes: Names) -> Mapping[str, Any]:
 def _idx(files: Files, classes: Names) -> Mapping[str, Any]:
     parts = []
     for images, labels in (files[:2], files[2:]):
-        x, y = read_idx(images), read_idx(labels)
+        x, y = formats.read_idx(images), formats.read_idx(labels)
         if x.ndim != 3 or y.shape != x.shape[:1]:
             raise DataError(
                 f"{images.parent}: {images.name} has shape {x.shape}, {labels.name} {y.shape}; "
@@ -74,13 +63,15 @@ def _cifar10(read: Callable[..., Arrays], files: Files, classes: Names) -> Mappi
 
 
 def _cifar100_binary(files: Files, classes: Names) -> Mapping[str, Any]:
-    train, test = (read_cifar_binary([file], n_classes=100, label_bytes=2) for file in files[:2])
+    train, test = (formats.read_cifar_binary([file], n_classes=100, label_bytes=2) for file in files[:2])
     return _parts(train, test, tuple(files[2].read_text(encoding="utf-8").split()))
 
 
 def _cifar100_python(files: Files, classes: Names) -> Mapping[str, Any]:
-    train, test = (read_cifar_python([file], n_classes=100, label_key="fine_labels") for file in files[:2])
-    listed = read_safe_pickle(files[2]).get("fine_label_names")
+    train, test = (
+        formats.read_cifar_python([file], n_classes=100, label_key="fine_labels") for file in files[:2]
+    )
+    listed = formats.read_safe_pickle(files[2]).get("fine_label_names")
     if not isinstance(listed, list):
         raise DataError(f"{files[2]}: no list 'fine_label_names'; fetch it again.")
     return _parts(train, test, tuple(v.decode("latin-1") if isinstance(v, bytes) else str(v) for v in listed))
@@ -88,17 +79,17 @@ def _cifar100_python(files: Files, classes: Names) -> Mapping[str, Any]:
 
 def _tiny_imagenet(files: Files, classes: Names) -> Mapping[str, Any]:
     inside = files[0].parent
-    train, test = (read_tiny_imagenet(inside, part) for part in ("train", "val"))
-    return _parts(train, test, tiny_imagenet_classes(inside))
+    train, test = (formats.read_tiny_imagenet(inside, part) for part in ("train", "val"))
+    return _parts(train, test, formats.tiny_imagenet_classes(inside))
 
 
 _READERS: dict[str, Callable[[Files, Names], Mapping[str, Any]]] = {
     "digits": _digits,
-    "mat": _mat,
+    "mat": lambda files, classes: mat_parts(files[0]),
     "labelme": _labelme,
     "idx": _idx,
-    "cifar10-binary": partial(_cifar10, read_cifar_binary),
-    "cifar10-python": partial(_cifar10, read_cifar_python),
+    "cifar10-binary": partial(_cifar10, formats.read_cifar_binary),
+    "cifar10-python": partial(_cifar10, formats.read_cifar_python),
     "cifar100-binary": _cifar100_binary,
     "cifar100-python": _cifar100_python,
     "tiny-imagenet": _tiny_imagenet,

@@ -33,9 +33,8 @@ def checksum_problem(path: Path, expected: str | None) -> str | None:
             found = checksum(path, kind)
     except DataError as error:
         return str(error)
-    if found == value:
-        return None
-    return f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."
+    wrong = f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."
+    return wrong if found != value else None
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Check:
 def check(name: str, folder: Path | str | None = None) -> Check:
     """Compare a data set with the registry: checksums, shapes, classes, mean candidates."""
     known = entry(name)
-    folder = Path(folder) if folder is not None else data_folder()
+    folder = data_folder(folder)
     form = known.present(folder)
     if form is None:
         return Check(known.name, "missing", text=where_to_put(known, folder))
@@ -68,34 +67,6 @@ def check(name: str, folder: Path | str | None = None) -> Check:
     problems += _shape_problems(known, data)
     found = tuple(p for p in problems if p)
     return Check(known.name, "wrong" if found else "ok", seconds, _summary(data), found)
-
-
-def check_ready_made() -> list[Check]:
-    """Draw the ready-made candidate sets of CIFAR-10 again from their q and compare them bit by bit."""
-    from oneof.candidates.generate import instance_sets
-    from oneof.datasets.ready_made import ready_made_q, ready_made_sets
-
-    folder = data_folder()
-    rate, seeds, name = 0.4, range(5), "cifar10"
-    if not list((folder / "candidates").glob(f"{name}_*_r{rate:g}.npz")) or not entry(name).present(folder):
-        return []
-    start = time.perf_counter()
-    title = f"{name} sets"
-    try:
-        data = load(name, folder)
-        beliefs = ready_made_q(name, len(data.y_train), len(data.classes), folder)
-        means = []
-        for seed in seeds:
-            ready = ready_made_sets(name, rate, seed, data.y_train, data.classes, folder)
-            if beliefs is None or ready is None:
-                raise DataError(f"{title}: q or the matrix of seed {seed} is missing.")
-            if instance_sets(data.y_train, rate, seed, q=beliefs.q, classes=data.classes) != ready:
-                raise DataError(f"{title}: q does not give the matrix of seed {seed}.")
-            means.append(float(ready.sizes.mean()))
-    except ValueError as error:
-        return [Check(title, "wrong", problems=(str(error),))]
-    text = f"rate {rate}, seeds 0 to 4 drawn again from q, mean size {min(means):.3f} to {max(means):.3f}"
-    return [Check(title, "ok", time.perf_counter() - start, text)]
 
 
 def _shape_problems(known: KnownSet, data: DataSet) -> list[str | None]:
@@ -123,6 +94,5 @@ def _summary(data: DataSet) -> str:
     occur = len(np.unique(data.y_train[data.y_train >= 0]))
     classes = f"{len(data.classes)} classes" + ("" if occur == len(data.classes) else f" ({occur} occur)")
     sets = "" if data.candidates is None else f", {data.candidates.sizes.mean():.2f} candidates"
-    return (
-        f"{len(data.x_train)}{test} rows of {' x '.join(map(str, data.x_train.shape[1:]))}, {classes}{sets}"
-    )
+    shape = " x ".join(map(str, data.x_train.shape[1:]))
+    return f"{len(data.x_train)}{test} rows of {shape}, {classes}{sets}"

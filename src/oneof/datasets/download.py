@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from oneof.datasets.archives import unpack
@@ -20,19 +21,13 @@ _BLOCK = 1 << 18
 
 
 def fetch(name: str, folder: Path | str | None = None, progress: Shown | None = None) -> list[str]:
-    """Bring a data set into the data folder.
+    """Bring a data set into the data folder; gives what was done, one line each.
 
     What is there and right is left alone. A download that breaks off is tried again, and the files that came
     stay for the next call. An archive that someone put into `downloads/` by hand is checked and unpacked
     like a fetched one.
-
-    Returns
-    -------
-    list of str
-        What was done, one line each.
     """
-    known = entry(name)
-    folder = Path(folder) if folder is not None else data_folder()
+    known, folder = entry(name), data_folder(folder)
     form = known.present(folder)
     if form is not None and not any(checksum_problem(folder / f, value) for f, value in form.files.items()):
         return [f"{known.name}: already there and right, in {folder}."]
@@ -57,12 +52,10 @@ def _bring(known: KnownSet, download: Download, folder: Path, progress: Shown | 
             f"`7z e '{target}' -o{place}`, so that {folder / next(iter(known.forms[0].files))} is there."
         )
     unpack(target, folder, download.unpacks)
-    for form in known.forms:
-        for file, value in form.files.items():
-            if value and file.startswith(f"{download.unpacks}/"):
-                problem = checksum_problem(folder / file, value)
-                if problem:
-                    raise DataError(problem)
+    for file, value in chain.from_iterable(form.files.items() for form in known.forms):
+        inside = file.startswith(f"{download.unpacks}/")
+        if inside and (problem := checksum_problem(folder / file, value)):
+            raise DataError(problem)
     target.unlink()
     return f"{known.name}: unpacked into {folder / download.unpacks}."
 
@@ -70,12 +63,8 @@ def _bring(known: KnownSet, download: Download, folder: Path, progress: Shown | 
 def download_file(url: str, target: Path, checksum: str | None = None, progress: Shown | None = None) -> None:
     """Download one file to `target`, which appears when it is whole.
 
-    Raises
-    ------
-    OSError
-        The source cannot be reached or the connection broke, several times.
-    DataError
-        The file came, but not with the expected checksum; it is removed.
+    An OSError: the source cannot be reached or the connection broke, several times. A DataError: the file
+    came, but not with the expected checksum; it is removed.
     """
     try:
         import pooch

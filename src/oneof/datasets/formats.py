@@ -22,6 +22,8 @@ from oneof.tables.images import read_images
 from oneof.tables.unpacking import unzipped
 
 _BLOCK = 1 << 20
+Arrays = tuple[np.ndarray, np.ndarray]
+"""Inputs and labels."""
 
 
 # ---- idx: MNIST, Fashion-MNIST, Kuzushiji-MNIST -----------------------------------------------
@@ -63,9 +65,7 @@ _SHAPE = (3, 32, 32)
 _PIXELS = math.prod(_SHAPE)
 
 
-def read_cifar_binary(
-    files: Sequence[Path | str], *, n_classes: int, label_bytes: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
+def read_cifar_binary(files: Sequence[Path | str], *, n_classes: int, label_bytes: int = 1) -> Arrays:
     """Read `.bin` files in this order: per image the label byte(s), then 3,072 bytes of pixels by channel.
 
     `label_bytes` is 1 for CIFAR-10, 2 for CIFAR-100 (coarse, then fine; the last byte is the label returned).
@@ -76,22 +76,17 @@ def read_cifar_binary(
     for path in map(_there, files):
         size = path.stat().st_size
         if size == 0 or size % width:
-            raise DataError(
-                f"{path}: {size} bytes are no whole number of {width}-byte images; fetch it again."
-            )
+            raise DataError(f"{path}: {size} bytes, no whole number of {width}-byte images; fetch it again.")
         records = np.fromfile(path, dtype=np.uint8).reshape(-1, width)
         labels.append(_checked_labels(records[:, label_bytes - 1].astype(np.int64), n_classes, path))
         images.append(records[:, label_bytes:].reshape(-1, *_SHAPE))
     return np.concatenate(images), np.concatenate(labels)
 
 
-def read_cifar_python(
-    files: Sequence[Path | str], *, n_classes: int, label_key: str = "labels"
-) -> tuple[np.ndarray, np.ndarray]:
+def read_cifar_python(files: Sequence[Path | str], *, n_classes: int, label_key: str = "labels") -> Arrays:
     """Read the batches of the python version (`data_batch_1`, `test_batch`, `train`, ...) in this order.
 
-    `label_key` is "labels" for CIFAR-10, "fine_labels" for CIFAR-100. A label not below `n_classes` is
-    an error.
+    `label_key` is "labels" for CIFAR-10, "fine_labels" for CIFAR-100.
     """
     images, labels = [], []
     for path in map(Path, files):
@@ -121,13 +116,9 @@ def read_safe_pickle(path: Path | str) -> dict[str, Any]:
         try:
             content = _PlainUnpickler(io.BytesIO(packed), encoding="bytes").load()
         except _Refused as error:
-            raise DataError(
-                f"{path}: refused, the pickle asks for {error}; only plain arrays are read."
-            ) from None
+            raise DataError(f"{path}: refused, the pickle asks for {error}; only arrays are read.") from None
     if not isinstance(content, dict):
-        raise DataError(
-            f"{path}: the pickle holds a {type(content).__name__}, not the dictionary of a CIFAR batch."
-        )
+        raise DataError(f"{path}: the pickle holds a {type(content).__name__}, no CIFAR batch.")
     return {_text(key): value for key, value in content.items()}
 
 
@@ -186,7 +177,7 @@ def _checked_labels(labels: np.ndarray, n_classes: int, path: Path) -> np.ndarra
 # ---- TinyImageNet -----------------------------------------------------------------------------
 
 
-def read_tiny_imagenet(folder: Path | str, part: str) -> tuple[np.ndarray, np.ndarray]:
+def read_tiny_imagenet(folder: Path | str, part: str) -> Arrays:
     """Read the part "train" or "val" of `tiny-imagenet-200`; the official `test/` has no labels.
 
     Classes are numbered in the order of `wnids.txt`. Training images come class after class and by

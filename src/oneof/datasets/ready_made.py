@@ -35,7 +35,7 @@ class Beliefs:
 
 def ready_made_q(name: str, n: int, n_classes: int, folder: Path | str | None = None) -> Beliefs | None:
     """The stored q of a data set, if there is one with the right shape."""
-    inside = _folder(folder)
+    inside = data_folder(folder) / "candidates"
     for path in sorted(inside.glob(f"{name}_*_q.npy")):
         q = stored_arrays(path)["x"]
         if q.shape != (n, n_classes):
@@ -53,7 +53,7 @@ def ready_made_sets(
     folder: Path | str | None = None,
 ) -> Candidates | None:
     """The stored candidate matrix for this rate and seed, if there is one, compared with its checksum."""
-    inside = _folder(folder)
+    inside = data_folder(folder) / "candidates"
     for path in sorted(inside.glob(f"{name}_*_r{rate:g}.npz")):
         stored = stored_arrays(path, only=(f"seed{seed}",))
         if not stored:
@@ -65,14 +65,8 @@ def ready_made_sets(
         stated = [d.get("sha256") for d in facts.get("draws", []) if d.get("seed") == seed]
         if stated and stated[0] != digest:
             raise DataError(f"{path}: the matrix of seed {seed} does not have the checksum stated for it.")
-        provenance = {
-            "rule": "instance",
-            "rate": rate,
-            "seed": seed,
-            "file": path.name,
-            "sha256": digest,
-            "generator": facts.get("generator", {}).get("network", "unknown"),
-        }
+        provenance = {"rule": "instance", "rate": rate, "seed": seed, "file": path.name, "sha256": digest}
+        provenance["generator"] = facts.get("generator", {}).get("network", "unknown")
         try:
             made = Candidates(mask.astype(bool), classes, truth, provenance=provenance, source=path.name)
         except CandidateError as error:
@@ -92,10 +86,6 @@ def candidates_of(source: Path | str) -> Candidates:
             f"`oneof candidates generate {data.name} --out FILE.npz` and describe that file."
         )
     return data.candidates
-
-
-def _folder(folder: Path | str | None) -> Path:
-    return (Path(folder) if folder is not None else data_folder()) / "candidates"
 
 
 def _facts(inside: Path, stem: str) -> dict[str, Any]:

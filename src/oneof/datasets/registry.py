@@ -114,13 +114,12 @@ class KnownSet:
 
     def present(self, folder: Path | None = None) -> Form | None:
         """The first form whose files are all there."""
-        folder = folder or data_folder()
-        return next((form for form in self.forms if not form.missing(folder)), None)
+        return next((form for form in self.forms if not form.missing(data_folder(folder))), None)
 
 
-def data_folder() -> Path:
-    """`$ONEOF_DATA`, or a folder in the user's cache."""
-    given = os.environ.get("ONEOF_DATA")
+def data_folder(given: Path | str | None = None) -> Path:
+    """The folder that is given, else `$ONEOF_DATA`, else one in the user's cache."""
+    given = given or os.environ.get("ONEOF_DATA")
     if given:
         return Path(given).expanduser()
     if sys.platform == "win32":
@@ -173,25 +172,17 @@ def load(name: str | Path, folder: Path | str | None = None) -> DataSet:
         path = Path(name).expanduser()
         return DataSet(name=path.stem, **mat_parts(path), facts={"file": str(path)})
     known = entry(str(name))
-    folder = Path(folder) if folder is not None else data_folder()
+    folder = data_folder(folder)
     form = known.present(folder)
     if form is None:
         raise MissingDataError(where_to_put(known, folder))
-    parts = form.read(folder)
-    return DataSet(name=known.name, **parts, facts=known.facts)
+    return DataSet(name=known.name, **form.read(folder), facts=known.facts)
 
 
 def mat_parts(path: Path) -> dict[str, Any]:
     """The parts of a data set from a `.mat` file: all its rows are training rows."""
-    table = read_mat(path)
-    truth = table.candidates.truth
-    assert truth is not None  # read_mat insists on `target`
-    return {
-        "x_train": table.x,
-        "y_train": truth,
-        "classes": table.candidates.classes,
-        "candidates": table.candidates,
-    }
+    x, sets = read_mat(path)
+    return {"x_train": x, "y_train": sets.truth, "classes": sets.classes, "candidates": sets}
 
 
 def where_to_put(known: KnownSet, folder: Path) -> str:

@@ -25,15 +25,9 @@ KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """`(x - shift) / scale`, column by column.
+    """`(x - shift) / scale`, column by column, by one of the `KINDS`.
 
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    shift, scale : float64 array (d,)
-        A column that is constant in the training rows has scale 1, so it becomes 0 there and stays
-        finite everywhere.
+    A column that is constant in the training rows has scale 1: it is 0 there and finite everywhere.
 
     Examples
     --------
@@ -92,10 +86,7 @@ class Scaling:
             return cls(kind, np.zeros_like(mean), np.ones_like(mean))
         if kind == "minmax":
             return cls(kind, low, _safe(high - low, np.abs(low)))
-        return cls._of_spread(kind, mean, np.sqrt(square / n))
-
-    @classmethod
-    def _of_spread(cls, kind: str, mean: np.ndarray, spread: np.ndarray) -> Scaling:
+        spread = np.sqrt(square / n)
         if kind == "global":
             one = np.sqrt((spread**2).mean()) if len(mean) else 1.0
             return cls(kind, mean, _safe(np.full(len(mean), one), np.abs(mean).max(initial=0.0)))
@@ -120,9 +111,7 @@ class Scaling:
         return cls(values["kind"], values["shift"], values["scale"])
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Scaling):
-            return NotImplemented
-        return self.to_dict() == other.to_dict()
+        return isinstance(other, Scaling) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((self.kind, self.shift.tobytes(), self.scale.tobytes()))

@@ -21,14 +21,9 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of the three parts. Parts may be empty and never share a row.
+    """Sorted row numbers (int64) of the three parts, which may be empty and never share a row.
 
-    Parameters
-    ----------
-    train, validation, test : int64 array
-        Sorted row numbers.
-    provenance : mapping
-        How the split was made: rule, seed, shares. Free form, JSON-like.
+    `provenance` says how the split was made: rule, seed, shares.
     """
 
     train: np.ndarray
@@ -55,16 +50,12 @@ class Split:
     @property
     def hash(self) -> str:
         """Digest of the three parts: equal splits have equal hashes, however they were made."""
-        digest = hashlib.sha256()
-        for name, rows in zip(PARTS, self._parts()):
-            digest.update(f"{name} {len(rows)} ".encode())
-            digest.update(rows.astype("<i8").tobytes())
-        return digest.hexdigest()[:16]
+        named = zip(PARTS, self._parts())
+        parts = [f"{name} {len(rows)} ".encode() + rows.astype("<i8").tobytes() for name, rows in named]
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Split):
-            return NotImplemented
-        return all(np.array_equal(a, b) for a, b in zip(self._parts(), other._parts()))
+        return isinstance(other, Split) and self.hash == other.hash
 
     def __hash__(self) -> int:
         return hash(self.hash)
@@ -110,18 +101,11 @@ def hold_out(n: int, share: float, seed: int, labels: Any = None) -> Split:
     """
     rng, groups = _start(n, 2, seed, labels)
     if not 0 < share < 1:
-        raise DataError(
-            f"share = {share!r}: give the held-out share as a number between 0 and 1, such as 0.1."
-        )
+        raise DataError(f"share = {share!r}: give the held-out share as a number between 0 and 1.")
     size = min(n - 1, max(1, round(share * n)))
     held, stratified = _choose(np.arange(n), size, groups, rng)
-    facts = {
-        "rule": "hold-out",
-        "rows": n,
-        "share": float(share),
-        "seed": int(seed),
-        "stratified": stratified,
-    }
+    facts = {"rule": "hold-out", "rows": n, "share": float(share), "seed": int(seed)}
+    facts["stratified"] = stratified
     return Split(np.setdiff1d(np.arange(n), held), held, provenance=facts)
 
 
@@ -164,12 +148,8 @@ def _choose(
 
 def _checked_rows(given: Iterable[int], name: str) -> np.ndarray:
     rows = np.asarray(given)
-    if rows.ndim != 1:
-        raise DataError(f"the {name} part has shape {rows.shape}; give a list of row numbers.")
-    if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0):
-        raise DataError(
-            f"the {name} part holds {rows.dtype} values from {rows.min()!s}; give row numbers from 0."
-        )
+    if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0)):
+        raise DataError(f"the {name} part is {rows!s:.60} ({rows.dtype}); give a list of row numbers from 0.")
     rows = np.sort(rows.astype(np.int64))
     rows.setflags(write=False)
     return rows

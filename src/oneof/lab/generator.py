@@ -122,31 +122,21 @@ def beliefs(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Beliefs:
-    """The distribution over the wrong labels of a data set: ready-made, cached, or from a new generator.
-
-    Parameters
-    ----------
-    data : DataSet
-        With true labels.
-    folder : path, optional
-        The data folder; without it `$ONEOF_DATA` or the user's cache.
-    epochs : int, optional
-        Train for so many epochs instead of the recipe's; used only when nothing is stored yet.
-    """
-    folder = Path(folder) if folder is not None else data_folder()
+    """The distribution over the wrong labels of a data set: ready-made, cached, or from a new generator,
+    which is trained for so many `epochs` instead of its recipe's."""
+    folder = data_folder(folder)
     stored = ready_made_q(data.name, len(data.y_train), len(data.classes), folder)
     if stored is not None:
-        expected = stored.facts.get("labels_sha256")
-        if expected not in (None, _digest(data.y_train)):
+        if stored.facts.get("labels_sha256") not in (None, _digest(data.y_train)):
             raise DataError(
                 f"{folder / 'candidates' / stored.file}: made from other labels than those of {data.name}; "
                 "remove the file to train a new generator."
             )
         return stored
     generator = GENERATORS.get(data.name, _TABLE)
-    changes: dict[str, Any] = {"device": device} | ({} if epochs is None else {"epochs": epochs})
-    generator = replace(generator, recipe=replace(generator.recipe, **changes))
-    return _train_and_store(data, generator, folder / "candidates", progress)
+    recipe = replace(generator.recipe, device=device)
+    recipe = recipe if epochs is None else replace(recipe, epochs=epochs)
+    return _train_and_store(data, replace(generator, recipe=recipe), folder / "candidates", progress)
 
 
 def _train_and_store(data: DataSet, generator: Generator, inside: Path, progress: Progress | None) -> Beliefs:
@@ -156,6 +146,9 @@ def _train_and_store(data: DataSet, generator: Generator, inside: Path, progress
     trained = train(Oracle(), lambda: generator.build(data), rows, candidates, **options)
     net = trained.state.net
     logits = _logits(net, data.x_train)
+    test = None
+    if data.x_test is not None and data.y_test is not None:
+        test = round(_accuracy(_logits(net, data.x_test), data.y_test), 5)
     facts: dict[str, Any] = {
         "data_set": data.name,
         "n": len(data.y_train),
@@ -168,12 +161,10 @@ def _train_and_store(data: DataSet, generator: Generator, inside: Path, progress
             "recipe": asdict(generator.recipe),
             "seconds": round(trained.seconds, 1),
             "train_accuracy": round(_accuracy(logits, data.y_train), 5),
-            "test_accuracy": None,
+            "test_accuracy": test,
             "torch": torch.__version__,
         },
     }
-    if data.x_test is not None and data.y_test is not None:
-        facts["generator"]["test_accuracy"] = round(_accuracy(_logits(net, data.x_test), data.y_test), 5)
     q = wrong_label_q(logits, data.y_train).astype(np.float32)
     stem = f"{data.name}_{generator.net}"
     with replacing(inside / f"{stem}.safetensors") as beside:

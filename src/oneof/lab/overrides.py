@@ -45,9 +45,8 @@ def override(
     if data:
         changes["data"] = tuple(name if is_file(name) else data_entry(name).name for name in data)
         if any(map(is_table, data)):
-            changes["title"] = (
-                f"The methods of {protocol.name} on {', '.join(Path(name).stem for name in data)}"
-            )
+            files = ", ".join(Path(name).stem for name in data)
+            changes["title"] = f"The methods of {protocol.name} on {files}"
             changes["columns"] = {"column": candidates, "truth": truth, "accept": " ".join(accept)}
     if nets:
         unknown = [name for name in nets if name not in NETS]
@@ -77,15 +76,13 @@ def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
     """Entries by label or method; others are added as they are, parents of tuned entries are kept."""
     found: dict[str, Row] = {}
     for name in methods:
-        matching = [e for e in protocol.entries if name in (e.label, e.method)]
-        if not matching:
-            known = [info.name for info in list_methods()]
-            if name not in known:
-                raise LabError(
-                    f"there is no method {name!r}; there are {', '.join(known)}. "
-                    "Methods of your own: --plugin FILE.py."
-                )
-            matching = [Row(name, name)]
+        matching = [e for e in protocol.entries if name in (e.label, e.method)] or [Row(name, name)]
+        known = [info.name for info in list_methods()]
+        if matching[0].method not in known:
+            raise LabError(
+                f"there is no method {name!r}; there are {', '.join(known)}. "
+                "Methods of your own: --plugin FILE.py."
+            )
         found |= {e.label: e for e in matching}
     for entry in list(found.values()):
         if entry.tuned_as and entry.tuned_as not in found:

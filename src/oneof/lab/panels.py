@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,8 @@ def panels(n: int, height: float = 2.4, width: float = WIDTH, **options: Any) ->
     rows = -(-n // columns)
     size = max(4.8, width * columns / 3), height * rows
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            rows, columns, figsize=size, squeeze=False, layout="constrained", **options
-        )
+        options |= {"figsize": size, "squeeze": False, "layout": "constrained"}
+        figure, axes = plt.subplots(rows, columns, **options)
         for axis in axes.flat[n:]:
             axis.set_visible(False)
         try:
@@ -68,14 +68,16 @@ def panels(n: int, height: float = 2.4, width: float = WIDTH, **options: Any) ->
             plt.close(figure)
 
 
+WITHOUT_DATE: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "png": {"Software": None},
+}
+
+
 def save(figure: Any, path: Path) -> Path:
-    """PNG for screens and PDF for print, without a date, so that the same records give the same file."""
-    pdf, png = {"CreationDate": None, "Producer": None, "Creator": None}, {"Software": None}
-    for kind, metadata in (("pdf", pdf), ("png", png)):
-
-        def write(out: Any, kind: str = kind, metadata: dict[str, Any] = metadata) -> None:
-            figure.savefig(out, format=kind, bbox_inches="tight", metadata=metadata)
-
+    """PNG for screens and PDF for print; the same records give the same file."""
+    for kind, metadata in WITHOUT_DATE.items():
+        write = partial(figure.savefig, format=kind, bbox_inches="tight", metadata=metadata)
         write_with(path.with_suffix(f".{kind}"), write)
     return path
 

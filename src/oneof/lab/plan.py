@@ -42,14 +42,13 @@ class Cell:
         """Those that are known by now: the reported ones follow from the search."""
         return [job for jobs in self.search for job in jobs] + self.report
 
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return self.data, self.net, self.entry.label
-
     def to_dict(self) -> dict[str, Any]:
-        row = self.entry
-        return {"data": self.data, "net": self.net, "label": row.label, "method": row.method} | {
-            "reported": row.reported,
+        return {
+            "data": self.data,
+            "net": self.net,
+            "label": self.entry.label,
+            "method": self.entry.method,
+            "reported": self.entry.reported,
             "configurations": self.configurations,
             "search": [[job.hash for job in jobs] for jobs in self.search],
             "chosen": self.chosen,
@@ -71,12 +70,8 @@ class Plan:
             except DataError as error:
                 if strict:
                     raise
-                missing = isinstance(error, MissingDataError)
-                self.left_out[name] = (
-                    f"its files are not in the data folder (oneof data fetch {name})"
-                    if missing
-                    else str(error)
-                )
+                missing = f"its files are not in the data folder (oneof data fetch {name})"
+                self.left_out[name] = missing if isinstance(error, MissingDataError) else str(error)
             else:
                 self.data[prepared.name] = prepared
         if not self.data:
@@ -93,26 +88,20 @@ class Plan:
         self.handed_out: set[str] = set()
 
     def _cell(self, data: str, net: str, entry: Row, parent: Cell | None) -> Cell:
-        p = self.protocol
-        default = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
         if parent is not None:
             return Cell(data, net, entry, [], [], parent=parent)
-        if p.search is None:
-            only = [{**default, "params": dict(entry.params)}]
-            return Cell(data, net, entry, only, [])
-        tried = configurations(entry.method, p.search, default, entry.params)
-        if len(tried) == 1:  # nothing to choose from
-            return Cell(data, net, entry, tried, [])
-        jobs = [
-            [self._job(data, net, entry, one, seed, searching=True) for seed in p.search.seeds]
-            for one in tried
-        ]
-        return Cell(data, net, entry, tried, jobs)
+        p = self.protocol
+        shared = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
+        cell = Cell(data, net, entry, [{**shared, "params": dict(entry.params)}], [])
+        if p.search is not None:
+            cell.configurations = configurations(entry.method, p.search, shared, entry.params)
+            if len(cell.configurations) > 1:  # there is something to choose from
+                seeds = p.search.seeds
+                cell.search = [[self._job(cell, one, s, True) for s in seeds] for one in cell.configurations]
+        return cell
 
-    def _job(
-        self, data: str, net: str, entry: Row, values: Mapping[str, Any], seed: int, searching: bool
-    ) -> Job:
-        p, prepared = self.protocol, self.data[data]
+    def _job(self, cell: Cell, values: Mapping[str, Any], seed: int, searching: bool) -> Job:
+        p, data, entry, prepared = self.protocol, cell.data, cell.entry, self.data[cell.data]
         images = prepared.pixels is not None
         if images and prepared.rule is not None:
             # every trial on images has a draw of its own: the official test rows do not vary
@@ -125,27 +114,24 @@ class Plan:
             recipe["clean_weight"] = 0.0
         # a search on a reported split is a reported training, too
         number = p.seeds.index(seed) if seed in p.seeds else -1
-        on_images = {"views": views_for(data, p.policy)} if images else {}
-        few = {} if entry.clean_share is None else {"clean_share": entry.clean_share}
-        return Job(
-            on_images
-            | few
-            | {
-                "data": {"name": data, "candidates": prepared.rule, "hash": prepared.hash},
-                "split": {
-                    "rule": "80/10/10" if prepared.test is None else "90/10, official test",
-                    "seed": seed,
-                },
-                "scaling": "pixels" if images else values["scaling"],
-                "net": net_for(net, data),
-                "method": {"name": entry.method, **method.params()},
-                **code_of(method),
-                "recipe": recipe,
-                "information": information,
-                "epoch_by": "labels" if p.criterion == "accuracy" else "candidates",
-                "curves": 0 <= number < p.curves,
-            }
-        )
+        split = "80/10/10" if prepared.test is None else "90/10, official test"
+        config = {
+            "data": {"name": data, "candidates": prepared.rule, "hash": prepared.hash},
+            "split": {"rule": split, "seed": seed},
+            "scaling": "pixels" if images else values["scaling"],
+            "net": net_for(cell.net, data),
+            "method": {"name": entry.method, **method.params()},
+            **code_of(method),
+            "recipe": recipe,
+            "information": information,
+            "epoch_by": "labels" if p.criterion == "accuracy" else "candidates",
+            "curves": 0 <= number < p.curves,
+        }
+        if images:
+            config["views"] = views_for(data, p.policy)
+        if entry.clean_share is not None:
+            config["clean_share"] = entry.clean_share
+        return Job(config)
 
     def _information(self, entry: Row, method: Method, searching: bool) -> str:
         """What clean rows are used for; without a use for them `none` and `select` are the same training."""
@@ -175,10 +161,7 @@ class Plan:
         if cell.dead or not cell.entry.reported:
             return []
         values = cell.configurations[cell.chosen or 0]
-        cell.report = [
-            self._job(cell.data, cell.net, cell.entry, values, seed, searching=False)
-            for seed in self.protocol.seeds
-        ]
+        cell.report = [self._job(cell, values, seed, searching=False) for seed in self.protocol.seeds]
         return cell.report
 
     def _choose(self, cell: Cell) -> None:
@@ -195,15 +178,10 @@ class Plan:
             return
         if not cell.search:
             cell.chosen = 0
-            return
-        trials: list[list[Record]] = []
-        for jobs in cell.search:
-            found = [self.records.get(job.hash) for job in jobs]
-            if any(record is None for record in found):
-                return
-            trials.append([record for record in found if record is not None])
-        cell.chosen = winner(trials, self.protocol.criterion)
-        cell.dead = cell.chosen is None
+        elif not self.open_jobs(cell):
+            trials = [[self.records.by_job[job.hash] for job in jobs] for jobs in cell.search]
+            cell.chosen = winner(trials, self.protocol.criterion)
+            cell.dead = cell.chosen is None
 
     # ---- how far ------------------------------------------------------------------------------
 
@@ -245,23 +223,17 @@ class Plan:
         }
         write_text(self._file(folder), sealed_json(content, indent=1))
 
-    def versions_in(self, folder: Path) -> dict[str, str] | None:
-        """What an earlier lab in the folder was run with."""
-        return (self._earlier(folder) or {}).get("versions")
+    def earlier(self, folder: Path) -> dict[str, Any]:
+        """What an earlier lab in the folder has saved of this protocol; empty: there was none."""
+        file = self._file(folder)
+        return read_plan(file) if file.exists() else {}
 
     def no_longer_in(self, folder: Path) -> list[str]:
         """Reported rows of an earlier plan in the folder that this one lacks."""
-        here = {cell.key for cell in self.cells}
-        there = (self._earlier(folder) or {"cells": []})["cells"]
-        return [
-            f"{c['label']} on {c['data']}"
-            for c in there
-            if c["reported"] and (c["data"], c["net"], c["label"]) not in here
-        ]
-
-    def _earlier(self, folder: Path) -> dict[str, Any] | None:
-        file = self._file(folder)
-        return read_plan(file) if file.exists() else None
+        here = {(cell.data, cell.net, cell.entry.label) for cell in self.cells}
+        there = [c for c in self.earlier(folder).get("cells", ()) if c["reported"]]
+        gone = [c for c in there if (c["data"], c["net"], c["label"]) not in here]
+        return [f"{c['label']} on {c['data']}" for c in gone]
 
     def _file(self, folder: Path) -> Path:
         return folder / f"plan-{self.protocol.name}.json"

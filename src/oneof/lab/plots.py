@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ def _with_curves(result: Result, net: str) -> list[str]:
         return any(mean_curve(cell, "selection") is not None for cell in result.rows(net, data).values())
 
     return [data for data in result.data if kept(data)]
+
+
+def _plot_curve(axis: Any, cell: CellResult | None, column: str, scale: float, **looks: Any) -> None:
+    curve = mean_curve(cell, column)
+    if curve is not None:
+        axis.plot(np.arange(1, len(curve) + 1), scale * curve, **looks)
 
 
 # ---- the figures --------------------------------------------------------------------------------
@@ -111,12 +118,10 @@ def learning_curves(result: Result, net: str, path: Path) -> Path | None:
 
     def draw(axis: Any, d: str) -> None:
         for label in result.labels:
-            curve = mean_curve(result.cell(net, d, label), "test")
-            if curve is not None:
-                strong = label == result.protocol.reference
-                looks = style(shown.index(label), strong) if label in shown else QUIET
-                name = method_title(label) if label in shown else "other methods"
-                axis.plot(np.arange(1, len(curve) + 1), 100 * curve, label=name, **looks)
+            strong = label == result.protocol.reference
+            looks = style(shown.index(label), strong) if label in shown else QUIET
+            name = method_title(label) if label in shown else "other methods"
+            _plot_curve(axis, result.cell(net, d, label), "test", 100, label=name, **looks)
         low = np.nanmin([line.get_ydata()[len(line.get_ydata()) // 10 :].min() for line in axis.lines])
         axis.set_ylim(bottom=max(0.0, low - 2))  # the first steps would flatten everything else
 
@@ -124,67 +129,53 @@ def learning_curves(result: Result, net: str, path: Path) -> Path | None:
     return by_data(path, data, height, draw, "epoch", "test accuracy in %", legend=True)
 
 
-def by_value(x: str) -> Callable[[Result, str, Path], Path | None]:
+def by_value(x: str, result: Result, net: str, path: Path) -> Path | None:
     """Accuracy against the number at the end of the rows' names, one line per name before it; none is 0."""
 
-    def drawn(result: Result, net: str, path: Path) -> Path | None:
-        def draw(axis: Any, d: str) -> None:
-            lines: dict[str, dict[float, CellResult]] = {}
-            for label in result.labels:
-                name, _, value = label.rpartition(" ")
-                cell = result.cell(net, d, label)
-                if cell is not None:
-                    lines.setdefault(name, {})[0.0 if value == "none" else float(value.rstrip("%"))] = cell
-            for i, (name, cells) in enumerate(lines.items()):
-                values, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
-                error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
-                axis.fill_between(values, y - error, y + error, color=COLOURS[i], alpha=0.2, linewidth=0)
-                axis.plot(values, y, "o-", color=COLOURS[i], ms=4, label=name.rstrip(","))
-                best = int(y.argmax())
-                axis.plot(values[best], y[best], "D", color=COLOURS[i], ms=6, zorder=4)
-            axis.margins(y=0.25)
+    def draw(axis: Any, d: str) -> None:
+        lines: dict[str, dict[float, CellResult]] = {}
+        for label, cell in result.rows(net, d).items():
+            name, _, value = label.rpartition(" ")
+            lines.setdefault(name, {})[0.0 if value == "none" else float(value.rstrip("%"))] = cell
+        for i, (name, cells) in enumerate(lines.items()):
+            values, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
+            error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
+            axis.fill_between(values, y - error, y + error, color=COLOURS[i], alpha=0.2, linewidth=0)
+            axis.plot(values, y, "o-", color=COLOURS[i], ms=4, label=name.rstrip(","))
+            best = int(y.argmax())
+            axis.plot(values[best], y[best], "D", color=COLOURS[i], ms=6, zorder=4)
+        axis.margins(y=0.25)
 
-        several = len({label.rpartition(" ")[0] for label in result.labels}) > 1
-        return by_data(path, result.data_with(net), 2.6, draw, x, "test accuracy in %", several)
-
-    return drawn
+    several = len({label.rpartition(" ")[0] for label in result.labels}) > 1
+    return by_data(path, result.data_with(net), 2.6, draw, x, "test accuracy in %", several)
 
 
-def epoch_log(label: str, scale: float, *lines: tuple[str, str, str]) -> Callable[..., Path | None]:
-    """A figure of the epoch log; each line is (row, column of the log, text)."""
-
-    def figure(result: Result, net: str, path: Path) -> Path | None:
-        def draw(axis: Any, d: str) -> None:
-            for i, (row, column, text) in enumerate(lines):
-                curve = mean_curve(result.cell(net, d, row), column)
-                if curve is not None:
-                    axis.plot(np.arange(1, len(curve) + 1), scale * curve, label=text, **style(i))
-
-        return by_data(path, _with_curves(result, net), 2.4, draw, "epoch", label, legend=True)
-
-    return figure
-
-
-consistency = epoch_log(
-    "right pseudo-labels in %",
-    100,
+Lines = tuple[tuple[str, str, str], ...]
+"""Each is (row, column of the epoch log, text)."""
+CONSISTENCY: Lines = (
     ("rplg", "q_accuracy", "RPLG: q, the target"),
     ("rplg", "mu_accuracy", "RPLG: mu, own opinion"),
     ("rplg", "v_accuracy", "RPLG: v, from the branches"),
     ("rplg-nm", "q_accuracy", "RPLG-NM: q"),
     ("proden", "target_accuracy", "PRODEN"),
 )
-change = epoch_log(
-    "mean L1 change of q per epoch", 1, ("rplg", "q_change", "RPLG"), ("rplg-nm", "q_change", "RPLG-NM")
-)
-weights = epoch_log(
-    "mean over training rows",
-    1,
+CHANGE: Lines = (("rplg", "q_change", "RPLG"), ("rplg-nm", "q_change", "RPLG-NM"))
+WEIGHTS: Lines = (
     ("rplg", "w_entropy", "RPLG: entropy of w (nat)"),
     ("rplg", "w_on_truth", "RPLG: w on the true label's branch"),
     ("rplg-nm", "w_entropy", "RPLG-NM: entropy"),
     ("rplg-nm", "w_on_truth", "RPLG-NM: on the true label's branch"),
 )
+
+
+def epoch_log(y: str, scale: float, lines: Lines, result: Result, net: str, path: Path) -> Path | None:
+    """What the epoch log says of some rows."""
+
+    def draw(axis: Any, d: str) -> None:
+        for i, (row, column, text) in enumerate(lines):
+            _plot_curve(axis, result.cell(net, d, row), column, scale, label=text, **style(i))
+
+    return by_data(path, _with_curves(result, net), 2.4, draw, "epoch", y, legend=True)
 
 
 def opinions(result: Result, net: str, path: Path) -> Path | None:
@@ -194,15 +185,12 @@ def opinions(result: Result, net: str, path: Path) -> Path | None:
 
     def draw(axis: Any, place: tuple[str, str]) -> None:
         for i, (column, text) in enumerate(lines.items()):
-            curve = mean_curve(result.cell(net, *place), column)
-            if curve is not None:
-                axis.plot(np.arange(1, len(curve) + 1), 100 * curve, label=text, **style(i))
+            _plot_curve(axis, result.cell(net, *place), column, 100, label=text, **style(i))
 
     def name(place: tuple[str, str]) -> str:
         return f"{title(place[0])}: {method_title(place[1])}"
 
-    every = [(d, label) for d in result.data for label in result.labels]
-    shown = [place for place in every if mean_curve(result.cell(net, *place), "v_accuracy") is not None]
+    shown = [(d, n) for d, n, cell in result.placed(net) if mean_curve(cell, "v_accuracy") is not None]
     return by_data(path, shown, 2.4, draw, "epoch", "% of training rows", True, name, sharey=True)
 
 
@@ -241,21 +229,30 @@ def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
 PLOTS: dict[str, tuple[Callable[[Result, str, Path], Path | None], str]] = {
     "accuracies": (accuracies, "Test accuracy with the 95 % interval of the mean over splits."),
     "clean share": (
-        by_value("clean rows in % of all"),
+        partial(by_value, "clean rows in % of all"),
         "Test accuracy against the share of clean rows; band: standard error; diamond: best.",
     ),
     "sensitivity": (
-        by_value("alpha"),
+        partial(by_value, "alpha"),
         "Test accuracy against alpha, the model's own share; band: standard error; diamond: best.",
     ),
-    "consistency": (consistency, "Share of training rows whose pseudo-label is the true label."),
-    "convergence": (change, "Change of the targets q from epoch to epoch."),
+    "consistency": (
+        partial(epoch_log, "right pseudo-labels in %", 100, CONSISTENCY),
+        "Share of training rows whose pseudo-label is the true label.",
+    ),
+    "convergence": (
+        partial(epoch_log, "mean L1 change of q per epoch", 1, CHANGE),
+        "Change of the targets q from epoch to epoch.",
+    ),
     "opinions": (
         opinions,
         "Training rows whose label the opinions of RPLG get right, and the mean weight of the branch that "
         "works without the true label and is misled.",
     ),
-    "weights": (weights, "Weights of the branches: entropy, and mass on the branch that is of no use."),
+    "weights": (
+        partial(epoch_log, "mean over training rows", 1, WEIGHTS),
+        "Weights of the branches: entropy, and mass on the branch that is of no use.",
+    ),
     "curves": (learning_curves, "Test accuracy per epoch, mean over splits."),
     "cost": (
         accuracy_by_cost,

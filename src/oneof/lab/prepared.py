@@ -35,8 +35,7 @@ class Prepared:
     candidates: Candidates
     truth: np.ndarray
     rule: Mapping[str, Any] | None = None
-    """How the candidate sets were drawn, or which columns of a table they are; None: they came with the
-    data."""
+    """How the sets were drawn, or which columns of a table they are; None: they came with the data."""
     test: tuple[np.ndarray, np.ndarray] | None = None
     """The official test rows and their labels, where there are some; otherwise they are split off."""
     pixels: tuple[tuple[float, ...], tuple[float, ...]] | None = None
@@ -96,15 +95,15 @@ def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
     if data.x_train.ndim == 4:
         channels = data.x_train.shape[1]
         pixels = (data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.25,) * channels))
-    drawn_by: dict[str, Any] | None = {k: v for k, v in given.items() if k != "robbed"}
+    robbed = given.pop("robbed", 0.0)
+    drawn_by: dict[str, Any] | None = given
     if data.candidates is not None:
-        candidates, drawn_by = data.candidates, drawn_by if is_table(name) else None
+        candidates, drawn_by = data.candidates, given if is_table(name) else None
     else:
-        drawn_by = drawn_by or candidate_rule(len(data.classes))
+        drawn_by = given or candidate_rule(len(data.classes))
         candidates = _drawn(data, drawn_by)
-    if "robbed" in given:
-        candidates = without_truth(candidates, given["robbed"])
-        drawn_by = {**(drawn_by or {}), "robbed": given["robbed"]}
+    if robbed:
+        candidates, drawn_by = without_truth(candidates, robbed), {**(drawn_by or {}), "robbed": robbed}
     return Prepared(name, data.x_train, candidates, data.y_train, drawn_by, test, pixels)
 
 
@@ -139,8 +138,7 @@ def _own_table(name: str, columns: Mapping[str, str]) -> DataSet:
 
 
 def without_truth(candidates: Candidates, share: float) -> Candidates:
-    """A share of the sets robbed of the true label, always the same rows; a set that would be empty gets
-    another label instead."""
+    """A share of the sets robbed of the true label, always the same rows; an empty one gets another label."""
     draw = np.random.default_rng(0)
     mask, truth = candidates.mask.copy(), candidates.truth
     assert truth is not None

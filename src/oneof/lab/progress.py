@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -26,9 +26,10 @@ def group(config: Mapping[str, Any]) -> tuple[str, str, str]:
 
 class JobTimes:
     """How long jobs take, by the epochs they may have and the seconds of finished ones: of the same data set,
-    net and method; else of the method, else of all."""
+    net and method; else of the method, else of all. And which of them end within some minutes from now."""
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[Record] = (), minutes: float | None = None) -> None:
+        self.until = None if minutes is None else time.time() + 60 * minutes
         self.per_epoch: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for record in records:
             self.add(record)
@@ -56,44 +57,33 @@ class JobTimes:
             left += (plan.open_jobs(cell) + plan.to_come(cell)) * (self.expected(like) or 0.0)
         return left / max(1, slots)
 
-
-class Deadline:
-    """Starts no job that is expected to end after so many minutes; without minutes it starts them all."""
-
-    def __init__(self, minutes: float | None, times: JobTimes) -> None:
-        self.times = times
-        self.until = None if minutes is None else time.time() + 60 * minutes
-
     @property
     def seconds(self) -> float:
+        """Until then."""
         return float("inf") if self.until is None else self.until - time.time()
 
-    def allows(self, job: Job, begun: bool) -> bool:
+    def allow(self, job: Job, begun: bool) -> bool:
         """A job that was begun before continues; one of a kind that was never run is tried."""
-        expected = self.times.expected(job.config)
-        return self.seconds > 0 and (begun or (expected or 0.0) <= self.seconds)
+        return self.seconds > 0 and (begun or (self.expected(job.config) or 0.0) <= self.seconds)
 
     def announce(self, jobs: Sequence[Job], slots: int) -> list[str]:
         """How many jobs wait, what each is expected to take, and how many of them end in time."""
-        free, waiting, fit = [0.0] * slots, Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-        expected: dict[tuple[str, str, str], float | None] = {}
-        for job in jobs:
-            key = group(job.config)
-            expected[key] = self.times.expected(job.config)
+        free, lines = [0.0] * slots, []
+        ends: dict[tuple[str, str, str], list[bool]] = defaultdict(list)  # of every job, whether in time
+        expected = {group(job.config): self.expected(job.config) for job in jobs}
+        for key in (group(job.config) for job in jobs):
             end = free[0] + (expected[key] or 0.0)
-            waiting[key] += 1
+            ends[key].append(end <= self.seconds)
             if end <= self.seconds:
-                fit[key] += 1
                 heapq.heapreplace(free, end)
-        ending = f"{fit.total()} are expected to end in time"
+        for key, in_time in ends.items():
+            one = expected[key]
+            takes = "of unknown length" if one is None else f"about {clock(one)} each, {sum(in_time)} in time"
+            lines.append(f"  {'  '.join(key)}: {len(in_time)} jobs, {takes}")
+        ending = f"{sum(map(sum, ends.values()))} are expected to end in time"
         if None in expected.values():
             ending = "how many end in time is not known before one of each kind has run"
-        lines = [f"{len(jobs)} jobs can start, {slots} at a time; {ending}"]
-        for key, n in waiting.items():
-            one = expected[key]
-            takes = "of unknown length" if one is None else f"about {clock(one)} each, {fit[key]} in time"
-            lines.append(f"  {'  '.join(key)}: {n} jobs, {takes}")
-        return lines
+        return [f"{len(jobs)} jobs can start, {slots} at a time; {ending}", *lines]
 
 
 class LabProgress:
@@ -137,9 +127,8 @@ class LabProgress:
 
     def _facts(self, running: int) -> str:
         left = self.times.left(self.plan, self.slots)
-        return f"{running} running  {self.failures} failed" + (
-            "" if left is None else f"  {clock(left)} left"
-        )
+        ending = "" if left is None else f"  {clock(left)} left"
+        return f"{running} running  {self.failures} failed{ending}"
 
     def _line(self, running: int) -> None:
         self.shown = time.monotonic()
@@ -154,9 +143,8 @@ class LabProgress:
 
 
 def describe(record: Record) -> str:
-    config = record["config"]
-    where = "  ".join(group(config))
-    return f"{where}  split {config['split']['seed']}  {record['error'].splitlines()[0]}"
+    where, split = "  ".join(group(record["config"])), record["config"]["split"]["seed"]
+    return f"{where}  split {split}  {record['error'].splitlines()[0]}"
 
 
 def clock(seconds: float) -> str:

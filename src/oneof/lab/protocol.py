@@ -10,16 +10,9 @@ from oneof.lab.rendering import render
 from oneof.lab.search import Criterion, Search
 
 PAPER_RECIPE: dict[str, Any] = {
-    "epochs": 250,
-    "batch_size": 256,
-    "optimiser": "sgd",
-    "momentum": 0.9,
-    "schedule": "constant",
-    "patience": 50,
-    "select": "best",
-    "clean_weight": 0.0,
-    "clean_batch": 64,
-}
+    "epochs": 250, "batch_size": 256, "optimiser": "sgd", "momentum": 0.9, "schedule": "constant",
+    "patience": 50, "select": "best", "clean_weight": 0.0, "clean_batch": 64,
+}  # fmt: skip
 """The recipe of the paper's experiments; a protocol without one of its own has this."""
 
 NET_OF_IMAGES = {
@@ -104,12 +97,12 @@ class Protocol:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Protocol:
-        made = dict(values)
+        known = {f.name for f in fields(cls)}  # plans of earlier versions say more
+        made = {k: _tuple(v) for k, v in values.items() if k in known}
         made["entries"] = tuple(Row(**e) for e in made["entries"])
         if made["search"] is not None:
             made["search"] = Search(**{k: _tuple(v) for k, v in made["search"].items()})
-        known = {f.name for f in fields(cls)}  # plans of earlier versions say more
-        return cls(**{k: _tuple(v) for k, v in made.items() if k in known})
+        return cls(**made)
 
     @property
     def official(self) -> list[str]:

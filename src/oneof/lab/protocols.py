@@ -42,12 +42,8 @@ CHARACTERS = ("mnist", "kmnist")
 def views_for(data: str, policy: str) -> dict[str, Any]:
     """The views of a data set: a policy and Cutout. Policies of pairs are for colour images only; a
     mirrored character is another one, or none."""
-    return {
-        "policy": "none" if data in GREY and policy != "bilinear" else policy,
-        "cutout": 16,
-        "pad": 4,
-        "flip": data not in CHARACTERS,
-    }
+    policy = "none" if data in GREY and policy != "bilinear" else policy
+    return {"policy": policy, "cutout": 16, "pad": 4, "flip": data not in CHARACTERS}
 
 
 def net_for(net: str, data: str) -> dict[str, Any]:
@@ -97,19 +93,8 @@ def on_short_schedule(
 
 
 RPLG_FAMILY = default_rows("rplg", "rplg-nm", "proden")
-PLUS_ROWS = default_rows(
-    "rplg+",
-    "rplg",
-    "rplg-nm",
-    "rplg-nm-prior",
-    "proden",
-    "valen",
-    "idgp",
-    "cc",
-    "dirk",
-    "clean-only",
-    "oracle",
-)
+PLUS_ROWS = default_rows("rplg+", "rplg", "rplg-nm", "rplg-nm-prior", "proden", "valen", "idgp", "cc", "dirk",
+                         "clean-only", "oracle")  # fmt: skip
 PLUS_RECIPE: dict[str, Any] = {**PAPER_RECIPE, **FIXED_LENGTH, "epochs": 40, "batch_size": 64}
 PLUS_RECIPE |= {"optimiser": "adam", "schedule": "one-cycle"}
 """One recipe for all methods, data sets and nets: nothing is searched."""

@@ -129,8 +129,7 @@ UNSEALED = ("job", "status", "config", "result", "error", "seconds", "place")
 """What records from before the digests have."""
 
 
-def as_line(record: Record) -> str:
-    return sealed_json(record)
+as_line = sealed_json
 
 
 def record_of(line: bytes) -> Record:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list
     """Write `report.md`, `report.html`, `tables.tex`, `summary.json` and `figures/` into the folder."""
     results = read_folder(folder)
     values = _compose(folder, results, folder / "figures" if figures else None)
-    heads = {f"{r.protocol.name}, {net}: {r.protocol.title}": (r, net) for r in results for net in r.nets}
-    tables = [f"{as_comment(head)}\n{as_latex(*table)}" for head, table in heads.items()]
+    parts = [part for section in values["sections"] for part in section["nets"]]
+    tables = [f"{as_comment(part['head'])}\n{as_latex(part['table'])}" for part in parts]
     made = {"tables.tex": "\n\n".join(tables) + "\n"}
     made |= {name: render(name, **values) for name in ("report.md", "report.html")}
     for name, text in made.items():
@@ -82,6 +83,7 @@ def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[
         "facts": data_facts(facts),
         "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
         "name": folder.resolve().name,
+        "as_markdown": as_markdown,
         "net_names": NET_NAMES,
         "level": LEVEL,
     }
@@ -97,9 +99,9 @@ def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
     nets = []
     for net in result.nets:
         part: dict[str, Any] = {"name": net, "table": grid(result, net), "verdict": verdict(result, net)}
+        part["head"] = f"{result.protocol.name}, {net}: {result.protocol.title}"
         for details in (comparisons, cost, chosen, tried):
             part[details.__name__] = details(result, net)
-        part["markdown"] = as_markdown(result, net)
         part["figures"] = draw_figures(result, net, figures) if figures is not None else []
         nets.append(part)
     return {
@@ -142,19 +144,18 @@ def verdict(result: Result, net: str) -> list[str]:
         if cell is None or not rivals:
             continue
         tests = [t for label in rivals if (t := result.comparison(net, data, label)) is not None]
-        above = [rival for rival in rivals.values() if rival.mean > cell.mean]
+        above, alone = sum(rival.mean > cell.mean for rival in rivals.values()), len(cell.records) == 1
         better, worse = (sum(t.mark == mark for t in tests) for mark in "•◦")
-        certain = [t for t in tests if t.n > 2 and t.p_corrected < LEVEL]
-        place = "has the best mean" if not above else f"is number {len(above) + 1} of {len(rivals) + 1}"
-        if len(cell.records) == 1:
-            place = place.replace("has the best mean", "is first")
-            lines.append(f"{title(data)}: {name} {place} ({cell.mean:.2f} %), on one split: no test.")
-            continue
-        lines.append(
-            f"{title(data)}: {name} {place} ({cell.mean:.2f} %); of {len(rivals)} rivals it is significantly "
-            f"better than {better} and worse than {worse} (corrected for overlapping splits: "
-            f"{sum(t.difference > 0 for t in certain)} and {sum(t.difference < 0 for t in certain)})."
+        certain = [t.difference for t in tests if t.n > 2 and t.p_corrected < LEVEL]
+        first = "is first" if alone else "has the best mean"
+        place = f"is number {above + 1} of {len(rivals) + 1}" if above else first
+        ahead, behind = sum(d > 0 for d in certain), sum(d < 0 for d in certain)
+        tested = (
+            f"; of {len(rivals)} rivals it is significantly better than {better} and worse than {worse} "
+            f"(corrected for overlapping splits: {ahead} and {behind})."
         )
+        more = ", on one split: no test." if alone else tested
+        lines.append(f"{title(data)}: {name} {place} ({cell.mean:.2f} %){more}")
     found = result.ranking(net)
     if found is not None and len(found.ranks) >= 3:
         lowest = min(found.ranks.values())
@@ -169,19 +170,16 @@ def verdict(result: Result, net: str) -> list[str]:
 
 def comparisons(result: Result, net: str) -> Grid:
     """The reference minus every other row, with three tests and the published difference."""
-    p = result.protocol
-    rows = []
-    for data in result.data:
-        theirs = published(p.paper_table, p.reference, data)
-        for label in result.labels:
-            test = result.comparison(net, data, label)
-            if test is None:
-                continue
-            other = published(p.paper_table, label, data)
-            paper = f"{theirs[0] - other[0]:+.2f}" if theirs and other else "–"
-            tests = [f"{value:.2g}" for value in (test.p, test.p_corrected, test.p_wilcoxon)]
-            difference = f"{test.difference:+.2f} ± {test.error:.2f}"
-            rows.append([title(data), method_title(label), difference, paper, str(test.n), *tests, test.mark])
+    p, rows = result.protocol, []
+    for data, label, _ in result.placed(net):
+        test = result.comparison(net, data, label)
+        if test is None:
+            continue
+        theirs, other = (published(p.paper_table, row, data) for row in (p.reference, label))
+        paper = f"{theirs[0] - other[0]:+.2f}" if theirs and other else "–"
+        tests = [f"{value:.2g}" for value in (test.p, test.p_corrected, test.p_wilcoxon)]
+        difference = f"{test.difference:+.2f} ± {test.error:.2f}"
+        rows.append([title(data), method_title(label), difference, paper, str(test.n), *tests, test.mark])
     columns = ["data set", "against", f"{method_title(p.reference)} minus it ± SE", "in the paper", "n",
                "p (t-test)", "p (corrected)", "p (Wilcoxon)", "mark"]  # fmt: skip
     return Grid.of(columns, rows)
@@ -191,9 +189,8 @@ def over_cells(result: Result) -> Grid:
     """In how many cells (nets and data sets) the reference is ahead of each other row, all tests counted."""
     rows = []
     for label in result.labels:
-        tests = [
-            t for net in result.nets for data in result.data if (t := result.comparison(net, data, label))
-        ]
+        places = product(result.nets, result.data)
+        tests = [t for net, data in places if (t := result.comparison(net, data, label))]
         if len(tests) < 2 or any(t.n < 3 for t in tests):
             continue
         adjusted = holm([t.p_corrected for t in tests])
@@ -230,29 +227,22 @@ def cost(result: Result, net: str) -> Grid:
 def chosen(result: Result, net: str) -> Grid:
     """The configuration that every row was reported with."""
     rows = []
-    for data in result.data:
-        for label in result.labels:
-            found = result.cells.get((net, data, label))
-            if found is not None and found.configuration is not None:
-                c = found.configuration
-                scaling = "pixels" if data in NET_OF_IMAGES else c["scaling"]
-                shared = [f"{c['lr']:g}", f"{c['weight_decay']:g}", scaling]
-                rows.append([title(data), method_title(label), *shared, _own(c)])
+    for data, label, cell in result.placed(net):
+        if (c := cell.configuration) is not None:
+            scaling = "pixels" if data in NET_OF_IMAGES else c["scaling"]
+            shared = [f"{c['lr']:g}", f"{c['weight_decay']:g}", scaling]
+            rows.append([title(data), method_title(label), *shared, _own(c)])
     return Grid.of(["data set", "method", "lr", "weight decay", "scaling", "own"], rows)
 
 
 def tried(result: Result, net: str) -> Grid:
     """What a declared grid found on the validation rows. (A random search has too many rows to read.)"""
-    search = result.protocol.search
-    rows = []
-    for data in result.data if search is not None and search.grids else ():
-        for label in result.labels:
-            found = result.cells.get((net, data, label))
-            for values, score in found.tried if found is not None else ():
-                shown = "failed" if score is None else f"{100 * score:.2f}"
-                if found is not None and values == found.configuration:
-                    shown += " (chosen)"
-                rows.append([title(data), method_title(label), _own(values), shown])
+    search, rows = result.protocol.search, []
+    for data, label, cell in result.placed(net) if search is not None and search.grids else ():
+        for values, score in cell.tried:
+            shown = "failed" if score is None else f"{100 * score:.2f}"
+            mark = " (chosen)" if values == cell.configuration else ""
+            rows.append([title(data), method_title(label), _own(values), shown + mark])
     return Grid.of(["data set", "method", "settings", "score on the validation rows"], rows)
 
 

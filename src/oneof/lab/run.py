@@ -16,7 +16,7 @@ import torch
 import oneof
 from oneof.lab import LAB_VERSION
 from oneof.lab.plan import Plan
-from oneof.lab.progress import Deadline, JobTimes, LabProgress
+from oneof.lab.progress import JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
 from oneof.lab.records import Job, Record, Records, alone
 from oneof.lab.runners.base import Runner
@@ -93,20 +93,19 @@ def run_lab(
         queue = _ready(plan, records, others, running)
         if not queue and plan.complete:
             # looked at, not run: the versions stay those that the numbers were made with
-            plan.save(folder, facts | {"versions": plan.versions_in(folder) or facts["versions"]})
+            plan.save(folder, facts | {"versions": plan.earlier(folder).get("versions", facts["versions"])})
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
-        times = JobTimes(record for found in (records, *others) for record in found)
-        deadline = Deadline(minutes, times)
-        runner.keep_checkpoints(running, deadline.until)
+        times = JobTimes((record for found in (records, *others) for record in found), minutes)
+        runner.keep_checkpoints(running, times.until)
         ran = left = 0
         with runner, LabProgress(plan, runner.slots, times, stream) as progress:
             if minutes is not None:
-                say("\n".join(deadline.announce(queue, runner.slots)))
+                say("\n".join(times.announce(queue, runner.slots)))
             while True:
                 while queue and runner.free():
                     job = queue.popleft()
-                    if deadline.allows(job, (running / job.hash).exists()):
+                    if times.allow(job, (running / job.hash).exists()):
                         runner.start(job)
                     else:
                         left += 1
@@ -131,20 +130,16 @@ def run_lab(
 def _ready(plan: Plan, records: Records, others: list[Records], running: Path) -> deque[Job]:
     """Jobs to run now. What another lab has done is copied, which may make further jobs ready."""
     queue: list[Job] = []
-    copied = True
-    while copied:
-        copied = False
-        for job in list(plan.ready()):
+    while jobs := list(plan.ready()):
+        for job in jobs:
             done = next((r for other in others if (r := other.get(job.hash)) and r["status"] == "ok"), None)
             if done is None:
                 queue.append(job)
             else:
                 records.add(done)
-                copied = True
     # what was begun comes first, then split by split: a lab that ends early leaves whole columns
-    return deque(
-        sorted(queue, key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
-    )
+    queue.sort(key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
+    return deque(queue)
 
 
 def versions(device: str = "cpu") -> dict[str, str]:

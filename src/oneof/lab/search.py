@@ -57,7 +57,7 @@ def configurations(
         grid = search.grids.get(method, {})
         for combination in itertools.product(*grid.values()):
             params = {**fixed, **dict(zip(grid, combination))}
-            if not same_method(method, params, fixed):
+            if make_method(method, params) != make_method(method, fixed):  # the first is there already
                 found.append({**default, "params": params})
         return found
     for number in range(1, search.configurations):
@@ -72,19 +72,10 @@ def configurations(
     return found
 
 
-def same_method(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two choices of hyper-parameters mean the same, given the defaults."""
-    return make_method(name, dict(one)) == make_method(name, dict(other))
-
-
 def searched(method: str) -> dict[str, dataclasses.Field[Any]]:
     """Hyper-parameters with a declared range, by name."""
-    fields = {f.name: f for f in dataclasses.fields(make_method(method))}  # type: ignore[arg-type]
-    return {
-        name: f
-        for name, f in fields.items()
-        if f.metadata.get("choices") or f.metadata.get("low") is not None
-    }
+    fields = dataclasses.fields(make_method(method))  # type: ignore[arg-type]
+    return {f.name: f for f in fields if f.metadata.get("choices") or f.metadata.get("low") is not None}
 
 
 def value_in(field: dataclasses.Field[Any], rng: np.random.Generator) -> Any:
@@ -115,14 +106,9 @@ def _generator(seed: int, owner: str, number: int, name: str) -> np.random.Gener
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
-SCORE: dict[str, str] = {"accuracy": "selection", "covering": "covering", "approximated": "approximated"}
-
-
 def winner(trials: Sequence[Sequence[Record]], criterion: Criterion) -> int | None:
-    """Number of the best configuration by its mean score; ties go to the first, failures to nobody.
-
-    `trials[i]` are the records of configuration i on the search splits.
-    """
+    """Number of the best configuration by the mean score of its records on the search splits; ties go to the
+    first, failures to nobody."""
     scores = {i: s for i, records in enumerate(trials) if (s := mean_score(records, criterion)) is not None}
     return max(scores, key=lambda i: scores[i]) if scores else None
 
@@ -131,4 +117,5 @@ def mean_score(records: Sequence[Record], criterion: Criterion) -> float | None:
     """Of one configuration on the search splits; none if a training of it failed."""
     if not records or any(record["status"] != "ok" for record in records):
         return None
-    return float(np.mean([record["result"][SCORE[criterion]] for record in records]))
+    score = "selection" if criterion == "accuracy" else criterion
+    return float(np.mean([record["result"][score] for record in records]))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,6 @@ UNRANKED = ("oracle",)
 class CellResult:
     """The reported trainings of one row on one data set with one net."""
 
-    label: str
-    method: str
     planned: int
     records: list[Record]
     """Those that are done and did not fail."""
@@ -73,20 +73,19 @@ class Result:
         self.data = list(dict.fromkeys(c["data"] for c in plan["cells"]))
         self.cells: dict[tuple[str, str, str], CellResult] = {}
         for c in plan["cells"]:
-            if not c["reported"]:
-                continue
-            found = [r for job in c["report"] if (r := records.get(job)) is not None]
-            for record in found:
-                _check_belongs(record, c)
-            good = [r for r in found if r["status"] == "ok"]
-            chosen = None if c["chosen"] is None else c["configurations"][c["chosen"]]
-            tried = [
-                (one, mean_score([r for j in jobs if (r := records.get(j))], self.protocol.criterion))
-                for one, jobs in zip(c["configurations"], c["search"])
-            ]
-            self.cells[c["net"], c["data"], c["label"]] = CellResult(
-                c["label"], c["method"], len(self.protocol.seeds), good, len(found) - len(good), chosen, tried
-            )
+            if c["reported"]:
+                self.cells[c["net"], c["data"], c["label"]] = self._read_cell(c, records)
+
+    def _read_cell(self, c: dict[str, Any], records: Records) -> CellResult:
+        found = [r for job in c["report"] if (r := records.get(job)) is not None]
+        for record in found:
+            _check_belongs(record, c)
+        good = [r for r in found if r["status"] == "ok"]
+        chosen = None if c["chosen"] is None else c["configurations"][c["chosen"]]
+        searched = [[r for job in jobs if (r := records.get(job))] for jobs in c["search"]]
+        scores = [mean_score(trials, self.protocol.criterion) for trials in searched]
+        tried = list(zip(c["configurations"], scores))
+        return CellResult(len(self.protocol.seeds), good, len(found) - len(good), chosen, tried)
 
     def cell(self, net: str, data: str, label: str) -> CellResult | None:
         found = self.cells.get((net, data, label))
@@ -95,6 +94,12 @@ class Result:
     def rows(self, net: str, data: str) -> dict[str, CellResult]:
         """The rows of which there is something to show, by label."""
         return {label: c for label in self.labels if (c := self.cell(net, data, label)) is not None}
+
+    def placed(self, net: str) -> Iterator[tuple[str, str, CellResult]]:
+        """Data set, row and cell, in the order of the tables."""
+        for data, label in product(self.data, self.labels):
+            if (net, data, label) in self.cells:
+                yield data, label, self.cells[net, data, label]
 
     def ranked(self, net: str, data: str) -> dict[str, CellResult]:
         return {label: c for label, c in self.rows(net, data).items() if label not in UNRANKED}
@@ -134,11 +139,9 @@ class Result:
 
     def ranking(self, net: str) -> CriticalDifference | None:
         """Ranks of the mean accuracies over the data sets of a net."""
-        scores: dict[str, dict[str, float]] = {}
-        for data in self.data:
-            for label, cell in self.ranked(net, data).items():
-                scores.setdefault(label, {})[data] = cell.mean
-        return critical_difference({label: scores[label] for label in self.labels if label in scores})
+        ranked = {data: self.ranked(net, data) for data in self.data}
+        scores = {n: {d: rows[n].mean for d, rows in ranked.items() if n in rows} for n in self.labels}
+        return critical_difference({label: found for label, found in scores.items() if found})
 
     def summary(self) -> dict[str, Any]:
         """Net → data set → row → its numbers."""
@@ -149,11 +152,8 @@ class Result:
         place, found = self.split_ranks(net, data), {}
         for label, cell in self.rows(net, data).items():
             n = len(cell.records)
-            values: dict[str, Any] = {
-                "mean": round(cell.mean, 4),
-                "std": round(cell.std, 4) if n > 1 else None,
-            }
-            values["n"] = n
+            std = round(cell.std, 4) if n > 1 else None
+            values: dict[str, Any] = {"mean": round(cell.mean, 4), "std": std, "n": n}
             if label in place:
                 values["mean_rank"] = round(place[label], 4)
             if test := self.comparison(net, data, label):
@@ -165,11 +165,8 @@ class Result:
 
 def read_folder(folder: Path) -> list[Result]:
     """The results of every protocol that was run in a folder."""
-    order = list(PROTOCOLS)
-    plans = sorted(
-        folder.glob("plan-*.json"),
-        key=lambda path: order.index(n) if (n := path.stem.removeprefix("plan-")) in order else len(order),
-    )
+    place = {f"plan-{name}": i for i, name in enumerate(PROTOCOLS)}
+    plans = sorted(folder.glob("plan-*.json"), key=lambda path: place.get(path.stem, len(place)))
     if not plans:
         raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
     records, results = Records(folder), []
@@ -199,15 +196,17 @@ def _check_belongs(record: Record, cell: dict[str, Any]) -> None:
 
 def write_summary(folder: Path, results: list[Result]) -> Path:
     """`summary.json`: protocol → net → data set → row → mean, std, n, mean rank over splits."""
-    content: dict[str, Any] = {r.protocol.name: r.summary() for r in results}
+
+    def rounded(ranks: dict[str, float]) -> dict[str, float]:
+        return {label: round(rank, 4) for label, rank in ranks.items()}
+
+    named = {r.protocol.name: r for r in results}
+    content: dict[str, Any] = {name: r.summary() for name, r in named.items()}
     content["mean_rank"] = {
-        r.protocol.name: {
-            net: {label: round(rank, 4) for label, rank in r.mean_ranks(net).items()} for net in r.nets
-        }
-        for r in results
+        name: {net: rounded(r.mean_ranks(net)) for net in r.nets} for name, r in named.items()
     }
-    content["versions"] = {r.protocol.name: r.plan["versions"] for r in results}
-    content["command"] = {r.protocol.name: r.plan["command"] for r in results}
+    for part in ("versions", "command"):
+        content[part] = {name: r.plan[part] for name, r in named.items()}
     path = folder / "summary.json"
     write_text(path, json.dumps(content, indent=1) + "\n")
     return path

@@ -20,11 +20,8 @@ NAMES = {
     "oracle": "Oracle", "rplg+": "RPLG+", "rplg-prior": "RPLG with the prior",
     "rplg-nm-prior": "RPLG-NM with the prior", "clean-only": "Clean rows alone",
 }  # fmt: skip
-NET_NAMES = {
-    "linear": "Linear model",
-    "mlp": "MLP, 2 × 300, batch normalisation",
-    "by data": "The net of each data set",
-}
+NET_NAMES = {"linear": "Linear model", "mlp": "MLP, 2 × 300, batch normalisation",
+             "by data": "The net of each data set"}  # fmt: skip
 
 SELECTION = "selection − test"
 
@@ -67,6 +64,10 @@ def grid(result: Result, net: str) -> Grid:
     with_paper = {d for d in data if any(published(table, n, d) for n in result.labels)}
     ranks = result.mean_ranks(net)
     gaps = {label: selection_minus_test(result, net, label) for label in result.labels}
+    adapted: set[str] = set()
+    if any(d not in NET_OF_IMAGES for d in result.data):  # methods that need augmentation, on feature vectors
+        known = {info.name for info in list_methods() if info.note.startswith("adapted")}
+        adapted = {entry.label for entry in result.protocol.entries if entry.method in known}
     columns, rows = ["method"], []
     for d in data:
         columns += [title(d), "paper"] if d in with_paper else [title(d)]
@@ -74,7 +75,7 @@ def grid(result: Result, net: str) -> Grid:
     if any(gap is not None for gap in gaps.values()):
         columns.append(SELECTION)
     for label in result.labels:
-        row = [Shown(method_title(label) + (" (adapted)" if _adapted(result, label) else ""))]
+        row = [Shown(method_title(label) + (" (adapted)" if label in adapted else ""))]
         for d in data:
             row.append(_cell(result, net, d, label))
             if d in with_paper:
@@ -102,22 +103,14 @@ def points(value: float | None) -> str:
     return number(value, "+.1f")
 
 
-def _adapted(result: Result, label: str) -> bool:
-    """Whether a method that needs augmentation ran on feature vectors, in its stated adaptation."""
-    adapted = {info.name for info in list_methods() if info.note.startswith("adapted")}
-    return any(d not in NET_OF_IMAGES for d in result.data) and result.protocol.entry(label).method in adapted
-
-
 def _cell(result: Result, net: str, data: str, label: str) -> Shown:
     cell = result.cell(net, data, label)
     if cell is None:
         return Shown("–")
-    test = result.comparison(net, data, label)
-    incomplete = f" (n={len(cell.records)})" if len(cell.records) < cell.planned else ""
-    spread = f" ± {cell.std:.2f}" if len(cell.records) > 1 else ""  # one training says nothing about it
-    return Shown(
-        f"{cell.mean:.2f}{spread}{incomplete}", label in result.best(net, data), test.mark if test else ""
-    )
+    test, n = result.comparison(net, data, label), len(cell.records)
+    spread = f" ± {cell.std:.2f}" if n > 1 else ""  # one training says nothing about it
+    text = f"{cell.mean:.2f}{spread}" + (f" (n={n})" if n < cell.planned else "")
+    return Shown(text, label in result.best(net, data), test.mark if test else "")
 
 
 def _paper_cell(result: Result, net: str, data: str, label: str) -> Shown:
@@ -135,21 +128,18 @@ def notes(result: Result, net: str) -> list[str]:
     if not counts:
         lines = ["No reported split is done yet: the same command goes on."]
         if p.search is not None:
-            lines.append(
-                "Hyper-parameters are searched first; --configurations 1 takes the defaults instead."
-            )
+            lines += ["Hyper-parameters are searched first; --configurations 1 takes the defaults instead."]
     elif len({seed for c in cells for seed in c.test}) == 1:
         lines = [
             "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
         ]
     else:
-        marks = f"•/◦: {method_title(p.reference)} significantly better/worse (paired t-test, 0.05). "
-        lines = [
-            "Test accuracy in %, mean ± standard deviation over "
-            f"n = {' or '.join(map(str, counts))} splits. "
-            f"{marks if p.reference in result.labels else ''}"
-            "Mean rank: over splits, then data sets; 1 is best."
-        ]
+        n = " or ".join(map(str, counts))
+        parts = [f"Test accuracy in %, mean ± standard deviation over n = {n} splits."]
+        if p.reference in result.labels:
+            name = method_title(p.reference)
+            parts.append(f"•/◦: {name} significantly better/worse (paired t-test, 0.05).")
+        lines = [" ".join([*parts, "Mean rank: over splits, then data sets; 1 is best."])]
     if any(c.selection_minus_test is not None for c in cells):
         lines.append(
             f"{SELECTION.capitalize()}: accuracy on the selection rows (the validation rows, from which some "
@@ -161,9 +151,8 @@ def notes(result: Result, net: str) -> list[str]:
     if failed:
         lines.append(f"{failed} reported trainings failed and are not in the means.")
     lines += [f"Left out: {damaged}." for damaged in result.damaged]
-    for name, reason in result.plan["left_out"].items():
-        lines.append(f"{title(name)} is left out: {reason.splitlines()[0]}")
-    return lines
+    missing = result.plan["left_out"].items()
+    return lines + [f"{title(name)} is left out: {reason.splitlines()[0]}" for name, reason in missing]
 
 
 def as_text(result: Result) -> str:
@@ -172,46 +161,35 @@ def as_text(result: Result) -> str:
     for net in result.nets:
         g = grid(result, net)
         table = [g.columns] + [
-            [("*" if c.best else "") + c.text + (c.mark or " ") if i else c.text for i, c in enumerate(row)]
-            for row in g.rows
+            [first.text, *("*" * c.best + c.text + (c.mark or " ") for c in others)]
+            for first, *others in g.rows
         ]
-        widths = [max(len(row[i]) for row in table) for i in range(len(g.columns))]
-        lines = [
-            "  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths)))
-            for row in table
-        ]
+        left, *widths = [max(map(len, column)) for column in zip(*table)]
+        lines = ["  ".join([name.ljust(left), *map(str.rjust, cells, widths)]) for name, *cells in table]
         parts.append("\n".join([f"net: {net}", *lines, *g.notes]))
     known = PROTOCOLS.get(result.protocol.name)
     if known is not None and known.search is not None and result.protocol.search is None:
-        parts.append(
-            "A first look: the methods' defaults in place of the protocol's search, not to be compared with "
-            "the paper."
-        )
+        parts += ["A first look: the methods' defaults in place of the protocol's search, not to be compared "
+                  "with the paper."]  # fmt: skip
     return "\n\n".join(parts)
 
 
-def as_markdown(result: Result, net: str) -> str:
+def as_markdown(g: Grid) -> str:
     """The best mean of a column in bold."""
-    g = grid(result, net)
-    lines = ["| " + " | ".join(g.columns) + " |", "|---" + "|---:" * (len(g.columns) - 1) + "|"]
+    columns = [name.replace("|S|", "size") for name in g.columns]
+    lines = ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
     for row in g.rows:
         cells = [(f"**{c.text}**" if c.best else c.text) + c.mark for c in row]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *g.notes])
+    return "\n".join([*lines, "", *g.notes] if g.notes else lines)
 
 
-def as_latex(result: Result, net: str) -> str:
+def as_latex(g: Grid) -> str:
     """A `booktabs` table."""
-    g = grid(result, net)
-    marks = {"•": r"$\bullet$", "◦": r"$\circ$", "": ""}
-    lines = [
-        r"\begin{tabular}{l" + "r" * (len(g.columns) - 1) + "}",
-        r"\toprule",
-        " & ".join(_tex(c) for c in g.columns) + r" \\",
-        r"\midrule",
-    ]
+    lines = [r"\begin{tabular}{l" + "r" * (len(g.columns) - 1) + "}", r"\toprule"]
+    lines += [" & ".join(map(_tex, g.columns)) + r" \\", r"\midrule"]
     for row in g.rows:
-        cells = [(rf"\textbf{{{_tex(c.text)}}}" if c.best else _tex(c.text)) + marks[c.mark] for c in row]
+        cells = [(rf"\textbf{{{_tex(c.text)}}}" if c.best else _tex(c.text)) + _tex(c.mark) for c in row]
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *map(as_comment, g.notes)])
 

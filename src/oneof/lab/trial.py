@@ -24,7 +24,7 @@ from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.tables.files import write_text
 from oneof.training import CleanRows, Recipe, Run, Trained, train
-from oneof.training.predict import in_batches
+from oneof.training.predict import predict
 from oneof.views import ImageViews, RowItself, Views
 
 CURVES = ("loss", "selection", "test", "q_change", "w_entropy", "w_on_truth")
@@ -158,9 +158,8 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
     rows = split.validation
     sets = data.candidates.rows(rows)
     clean = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
-    parts = Parts(
-        x[split.train], data.candidates.take(split.train), clean, clean, (x[rows], sets), test, views
-    )
+    train_sets = data.candidates.take(split.train)
+    parts = Parts(x[split.train], train_sets, clean, clean, (x[rows], sets), test, views)
     if "clean_share" in config:
         few = max(1, round(config["clean_share"] * len(data.x)))
         chosen = np.random.default_rng(seed).permutation(len(rows))[:few]
@@ -178,32 +177,24 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
 
 def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
     """The numbers of a record: test and selection accuracy, label-free scores, length and cost."""
-    probabilities = predict(trained, parts.test[0], parts.views)
-    chosen = predict(trained, parts.selection.x, parts.views)
-    covering, approximated = label_free(predict(trained, parts.held[0], parts.views), parts.held[1])
-    result: dict[str, Any] = {
-        "test": float((probabilities.argmax(1) == parts.test[1]).mean()),
-        "selection": float(parts.selection.mask[np.arange(len(chosen)), chosen.argmax(1)].mean()),
-        "covering": float(covering.mean()),
-        "approximated": float(approximated.mean()),
-        "pseudo_labels": float((trained.pseudo_labels.argmax(1) == parts.candidates.truth).mean()),
-        "epoch": trained.best_epoch,
-        "epochs": len(trained.history),
+    device = next(trained.state.net.parameters()).device
+    probabilities, chosen, held = (
+        predict(trained.method, trained.state, x, parts.views, device).softmax(dim=1).cpu().numpy()
+        for x in (parts.test[0], parts.selection.x, parts.held[0])
+    )
+    covering, approximated = label_free(held, parts.held[1])
+    means = {
+        "test": probabilities.argmax(1) == parts.test[1],
+        "selection": parts.selection.mask[np.arange(len(chosen)), chosen.argmax(1)],
+        "covering": covering,
+        "approximated": approximated,
+        "pseudo_labels": trained.pseudo_labels.argmax(1) == parts.candidates.truth,
     }
     if parts.in_loss:
-        del result["selection"]
-    result = {name: round(value, 6) for name, value in result.items()}
+        del means["selection"]
+    result: dict[str, Any] = {name: round(float(values.mean()), 6) for name, values in means.items()}
+    result |= {"epoch": trained.best_epoch, "epochs": len(trained.history)}
     return result | ({"curves": compact(trained.history)} if curves else {})
-
-
-def predict(trained: Trained, x: np.ndarray, views: Views) -> np.ndarray:
-    """Probabilities of the selected weights."""
-    method, state = trained.method, trained.state
-    device = next(state.net.parameters()).device
-    logits = in_batches(
-        lambda part: method.logits(state, part), x, views=views, modules=[state], device=device
-    )
-    return logits.softmax(dim=1).cpu().numpy()
 
 
 def compact(history: list[dict[str, Any]]) -> dict[str, list[float]]:

@@ -31,14 +31,9 @@ class Recording:
 
 
 class CapturedStep:
-    """A function of tensors with effects on other tensors, replayed from a graph.
+    """A function of tensors of fixed shapes with effects on other tensors, replayed from a graph.
 
-    Parameters
-    ----------
-    function : callable
-        Takes tensors of fixed shapes and returns nothing; never waits for the GPU.
-    generators : generators
-        Random generators that the function draws from, beside torch's default one.
+    It never waits for the GPU. `generators`: those it draws from, beside torch's default one.
     """
 
     def __init__(self, function: Callable[..., None], generators: Sequence[torch.Generator] = ()) -> None:

@@ -19,20 +19,14 @@ from oneof.views import Views
 
 @dataclass(frozen=True)
 class CleanRows:
-    """Rows with trusted labels.
-
-    Parameters
-    ----------
-    x : array or tensor (m, ...)
-    mask : bool array (m, c)
-        One label per row. Rows to select by may have candidate sets instead, where no label is known.
-    source : str
-        Where they come from; recorded and shown.
-    """
+    """Rows with trusted labels."""
 
     x: Any
+    """Array or tensor (m, ...)."""
     mask: np.ndarray
+    """(m, c), one label per row. Rows to select by may have candidate sets where no label is known."""
     source: str = "given"
+    """Where they come from; recorded and shown."""
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -87,9 +81,7 @@ class CleanSource:
     @property
     def counts(self) -> Tensor | None:
         """How many rows name each label; rows that are sets name none."""
-        if self.mask is None or not self.n_rows:
-            return None
-        return self.mask[self.mask.sum(dim=1) == 1].sum(dim=0)
+        return None if self.mask is None or not self.n_rows else self.mask[self.mask.sum(1) == 1].sum(dim=0)
 
     def draws(self, size: int) -> Iterator[Tensor]:
         """Numbers of the rows of one step after the other: none, all if they are few, else a random part."""
@@ -123,14 +115,12 @@ class CleanSource:
     def batch(self, rows: Tensor, lots: Tensor | None = None) -> CleanBatch | None:
         """Some rows as evaluation sees them, for the method; None where there are none."""
         taken = self._taken(rows)
-        return None if taken is None else CleanBatch(self.views.plain(taken[0]), taken[1], lots)
+        return taken and CleanBatch(self.views.plain(taken[0]), taken[1], lots)
 
     def strong_batch(self, rows: Tensor, generator: torch.Generator) -> CleanBatch | None:
         """Some rows through the strong view, for the loss: rows that never change are soon known by heart."""
         taken = self._taken(rows)
-        if taken is None:
-            return None
-        return CleanBatch(self.views.train(taken[0], ("strong",), generator)[0], taken[1])
+        return taken and CleanBatch(self.views.train(taken[0], ("strong",), generator)[0], taken[1])
 
     def _taken(self, rows: Tensor) -> tuple[Tensor, Tensor] | None:
         if self.x is None or self.mask is None or not len(rows):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 TRIES = 5
 """How often a call is given to the cluster before it counts as lost."""
@@ -23,12 +23,7 @@ class ClusterError(ValueError):
 class Cluster:
     """One call at a time per core of the cluster, or per GPU; the results come as they are ready.
 
-    Parameters
-    ----------
-    address : str
-        Of a running cluster; "auto" finds the one this machine belongs to, "local" starts one here.
-    gpus : bool
-        Whether every call needs a GPU.
+    The address "auto" finds the cluster that this machine belongs to, "local" starts one here.
     """
 
     def __init__(self, address: str = "auto", gpus: bool = False) -> None:
@@ -39,7 +34,7 @@ class Cluster:
         self.address, self.kind = address, "GPU" if gpus else "CPU"
         self.waiting: dict[Any, tuple[Any, int, Callable[..., Any], tuple[Any, ...]]] = {}
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         self.own = not self.ray.is_initialized()
         if self.own:
             address = None if self.address == "local" else self.address

@@ -120,21 +120,14 @@ def exchange_tables_(rows: RowState) -> None:
 
 @torch.no_grad()
 def meet(state: State) -> None:
-    """At the end of an epoch: every process gets the whole state.
-
-    Parameters are the same already. Row tables are exchanged; running statistics of batch normalisation,
-    which each process has collected from its own rows, are averaged.
-    """
+    """At the end of an epoch: every process gets the whole state. Parameters are the same already; statistics
+    of batch normalisation, which each process has collected from its own rows, are averaged."""
     if parallel.world_size() == 1:
         return
     exchange_tables_(state.rows)
-    parallel.average_(
-        statistic
-        for part in state.modules()
-        if isinstance(part, _BatchNorm)
-        for statistic in (part.running_mean, part.running_var)
-        if statistic is not None
-    )
+    norms = [part for part in state.modules() if isinstance(part, _BatchNorm)]
+    statistics = [value for norm in norms for value in (norm.running_mean, norm.running_var)]
+    parallel.average_(value for value in statistics if value is not None)
 
 
 def synchronised(net: Net, device: torch.device) -> Net:

@@ -59,13 +59,8 @@ class Given:
 
 
 def check_batch_norm(net: nn.Module, example: Tensor, rows: int, clean_rows: int) -> None:
-    """Raise where a pass of a step has one row and the network normalises by the rows of a pass.
-
-    Parameters
-    ----------
-    rows, clean_rows : int
-        Rows per pass in this process: those with candidates, and the clean ones in the loss.
-    """
+    """Raise where one of a step's passes, of rows with candidates and of clean rows in the loss, has one row
+    and the network normalises by the rows of a pass."""
     if 1 not in (rows, clean_rows) or not any(isinstance(part, _BatchNorm) for part in net.modules()):
         return
     try:

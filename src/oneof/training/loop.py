@@ -111,12 +111,12 @@ def run_epochs(training: OngoingTraining, run: Run | None, progress: Progress, t
     progress.start(title or training.method.info.name, recipe.epochs, training.step.epoch)
     began, first = time.perf_counter(), training.step.epoch
     with finish_epoch_on_interrupt(active=run is not None) as interrupt, closing(progress):
-        while not training.finished and not out_of_time(
-            began, training.step.epoch - first, recipe.max_seconds
-        ):
+        while not training.finished:
+            if out_of_time(began, training.step.epoch - first, recipe.max_seconds):
+                break
             row = training.run_epoch()
             progress.epoch(row)
-            interrupted = parallel.anywhere(interrupt.pressed)
+            interrupted = parallel.anywhere(interrupt.is_set())
             if run:
                 if first_process:
                     run.log(row)
@@ -124,11 +124,8 @@ def run_epochs(training: OngoingTraining, run: Run | None, progress: Progress, t
                     saved = training.state_dict()  # asks all processes
                     if first_process:
                         run.save(saved)
-            if interrupted and not training.finished:
-                assert run is not None
-                raise KeyboardInterrupt(
-                    f"stopped after epoch {training.step.epoch}; continue from {run.folder}"
-                )
+            if run and interrupted and not training.finished:
+                raise KeyboardInterrupt(f"stopped after epoch {row['epoch'] + 1}; continue from {run.folder}")
     trained = finished(training, time.perf_counter() - began)
     if run and first_process and not run.done:
         run.finish({"epochs": training.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
@@ -162,11 +159,7 @@ def finished(training: OngoingTraining, seconds: float) -> Trained:
     best_epoch = training.step.epoch - 1
     if training.best is not None:
         best_epoch = training.stopping.best_epoch
-        for i, net in enumerate(training.method.predictors(training.state)):
-            prefix = f"{i}."
-            net.load_state_dict(
-                {k.removeprefix(prefix): v for k, v in training.best.items() if k.startswith(prefix)}
-            )
+        training.predictors.load_state_dict(training.best)
     training.state.eval()
     look_at_some_rows(training)
     without_fast_features(training.state)
@@ -203,47 +196,38 @@ def pseudo_labels(training: OngoingTraining) -> Callable[[Tensor], Tensor]:
 
 
 def look_at_some_rows(training: OngoingTraining) -> None:
-    """Say so where a net has come to predict the same for all rows."""
-    if isinstance(training.rows, ResidentRows) and parallel.rank() == 0:
-        own = training.own_rows()
-        x = next(training.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
-        warn_of_equal_predictions(training.predict(x), x)
-
-
-def warn_of_equal_predictions(logits: Tensor, x: Tensor) -> None:
     """Say so where a trained network cannot tell different rows apart, or overflows on them."""
-    different = bool((x != x[:1]).any())
+    if not isinstance(training.rows, ResidentRows) or parallel.rank():
+        return
+    own = training.own_rows()
+    x = next(training.rows.batches(own[:: 1 + len(own) // LOOKED_AT], LOOKED_AT))[1]
+    logits, different = training.predict(x), bool((x != x[:1]).any())
     if logits.isfinite().all() and not (different and (logits == logits[:1]).all()):
         return
     warnings.warn(
         "the trained network gives all rows the same prediction, or none that is a number: it has learned "
         f"nothing. The largest input is {float(x.abs().max()):.3g}.\n"
         "  Scale the features (scaling='standard') or lower the learning rate.",
-        stacklevel=4,
+        stacklevel=3,
     )
 
 
 # ---- around the epochs ------------------------------------------------------------------------
 
 
-class Interrupt:
-    """Whether Ctrl-C was pressed."""
-
-    pressed = False
-
-
 @contextmanager
-def finish_epoch_on_interrupt(active: bool) -> Iterator[Interrupt]:
-    """The first Ctrl-C lets the epoch end and its checkpoint be written, the second stops at once."""
-    interrupt = Interrupt()
+def finish_epoch_on_interrupt(active: bool) -> Iterator[threading.Event]:
+    """The first Ctrl-C, which sets the event, lets the epoch end and its checkpoint be written; the second
+    stops at once."""
+    interrupt = threading.Event()
     if not active or threading.current_thread() is not threading.main_thread():
         yield interrupt
         return
 
     def handle(number: int, frame: Any) -> None:
-        if interrupt.pressed:
+        if interrupt.is_set():
             raise KeyboardInterrupt
-        interrupt.pressed = True
+        interrupt.set()
         told = "Ctrl-C: finishing this epoch and saving; press again to stop at once."
         try:
             print(told, file=sys.stderr)

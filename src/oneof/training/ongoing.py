@@ -23,7 +23,7 @@ from oneof.training.capture import CapturedStep
 from oneof.training.clean import CleanSource, on_device
 from oneof.training.distributed import make_shards, meet, synchronised
 from oneof.training.given import Given, TrainingError, check_batch_norm
-from oneof.training.predict import EVALUATION_BATCH, in_batches
+from oneof.training.predict import EVALUATION_BATCH, predict
 from oneof.training.randomness import DefaultGenerators, may_draw
 from oneof.training.recipe import EarlyStopping, Recipe, choose_speed
 from oneof.training.run import digest_weights
@@ -58,7 +58,8 @@ class OngoingTraining:
         n, views = len(given.candidates), given.views
         self.shards = make_shards(n, recipe.shards, method)
         weights_are_given = isinstance(net, nn.Module)  # and not drawn by the function that makes it
-        net = _made(net).to(device)
+        net = net if isinstance(net, nn.Module) else net()
+        net = (net if isinstance(net, Net) else as_net(net)).to(device)
         self.given_weights = digest_weights(net) if weights_are_given else None
         self.net_text = str(net)
         self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())
@@ -68,18 +69,40 @@ class OngoingTraining:
         self.batch_size = recipe.rows_per_step(n, self.shards.count)
         self._put_on_device()
 
-        # orders are drawn on the CPU, so that they are the same on every device
-        self.order = torch.Generator().manual_seed(recipe.seed)
         self.clean = CleanSource(given.clean, self.shards, views, device, self.dtype, recipe.seed + 2)
-        generator = torch.Generator(device).manual_seed(recipe.seed + 1)
-        self.step = StepInfo(-1, 0, recipe.epochs, self.shards.steps(self.batch_size), recipe.lr, generator)
+        self.generators = {
+            "order": torch.Generator().manual_seed(recipe.seed),  # on the CPU: the same on every device
+            "clean": self.clean.generator,
+            "step": torch.Generator(device).manual_seed(recipe.seed + 1),
+        }
+        steps, generator = self.shards.steps(self.batch_size), self.generators["step"]
+        self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
         example = views.plain(next(self.rows.batches(self.own_rows()[:2], 2))[1])
         in_loss = self.clean.rows_of_step(recipe.clean_batch) if recipe.clean_weight else 0
         processes = parallel.world_size()
         check_batch_norm(net, example, self.batch_size // processes, in_loss // processes)
         alone = processes == 1  # processes talk to one another in the middle of a step
         self.speed = choose_speed(recipe, device, example, method.capturable and alone)
-        self.task = self._task(self._fast(net), example)
+        if recipe.sync_batch_norm:
+            net = synchronised(net, device)
+        if self.speed.wraps_features:
+            net = with_fast_features(net, self.speed.precision, self.speed.channels_last)
+        self.task = Task(
+            net=net,
+            candidates=self.candidates,
+            example=example,
+            device=device,
+            dtype=self.dtype,
+            epochs=recipe.epochs,
+            batch_size=self.batch_size,
+            steps_per_epoch=self.step.steps_per_epoch,
+            lr=recipe.lr,
+            clean_counts=self.clean.counts,
+            truth=self.truth,
+            answers=given.candidates.answers,
+            truth_may_be_outside=given.candidates.truth_may_be_outside,
+            row_pass=self.each_row,
+        )
         self.state = method.begin(self.task).to(device)
         if self.speed.captured and not method.captures(self.state):
             self.speed = replace(self.speed, captured=False)
@@ -106,32 +129,6 @@ class OngoingTraining:
         self.test: tuple[Tensor, Any] | None = None
         if given.test is not None:
             self.test = as_input(given.test[0], self.dtype).to(device), given.test[1]
-
-    def _fast(self, net: Net) -> Net:
-        """The net as the recipe's speed wants it."""
-        if self.recipe.sync_batch_norm:
-            net = synchronised(net, self.device)
-        if self.speed.wraps_features:
-            net = with_fast_features(net, self.speed.precision, self.speed.channels_last)
-        return net
-
-    def _task(self, net: Net, example: Tensor) -> Task:
-        return Task(
-            net=net,
-            candidates=self.candidates,
-            example=example,
-            device=self.device,
-            dtype=self.dtype,
-            epochs=self.recipe.epochs,
-            batch_size=self.batch_size,
-            steps_per_epoch=self.step.steps_per_epoch,
-            lr=self.recipe.lr,
-            clean_counts=self.clean.counts,
-            truth=self.truth,
-            answers=self.given.candidates.answers,
-            truth_may_be_outside=self.given.candidates.truth_may_be_outside,
-            row_pass=self.each_row,
-        )
 
     def _start_optimiser(self) -> None:
         """A new main optimiser, and a new recording where steps are recorded."""
@@ -163,7 +160,7 @@ class OngoingTraining:
     def steps(self) -> Iterator[None]:
         """The steps of an epoch, one at a time."""
         step, recipe = self.step, self.recipe
-        order = self.shards.order(self.order, self.batch_size, self.rows.permutation)
+        order = self.shards.order(self.generators["order"], self.batch_size, self.rows.permutation)
         wanted = self.method.clean_rows(self.batch_size)
         meta_rows = self.clean.draws(wanted)
         loss_rows = self.clean.draws(recipe.clean_batch if recipe.clean_weight else 0)
@@ -232,20 +229,18 @@ class OngoingTraining:
             hits = mask.gather(1, self.predict(x).argmax(dim=1, keepdim=True))  # of sets: the covering rate
             row["selection"] = parallel.agreed(float(hits.float().mean()))
             if self.stopping.improved(row["selection"], epoch) and self.recipe.keeps_best:
-                self.best = {name: value.clone() for name, value in self._predictor_state().items()}
+                self.best = {name: value.clone() for name, value in self.predictors.state_dict().items()}
         if self.test is not None:
-            row["test"] = float(
-                np.mean(self.predict(self.test[0]).argmax(dim=1).cpu().numpy() == self.test[1])
-            )
+            found = self.predict(self.test[0]).argmax(dim=1).cpu().numpy()
+            row["test"] = float(np.mean(found == self.test[1]))
         self.history.append(row)
         return row
 
     @property
     def finished(self) -> bool:
         epoch = self.step.epoch
-        return epoch >= self.recipe.epochs or (
-            self.selection is not None and self.stopping.exhausted(epoch - 1) and epoch > 0
-        )
+        stopped = epoch > 0 and self.selection is not None and self.stopping.exhausted(epoch - 1)
+        return stopped or epoch >= self.recipe.epochs
 
     # ---- evaluation ---------------------------------------------------------------------------
 
@@ -254,34 +249,25 @@ class OngoingTraining:
         """`function` of every training row and its number, in their order, without augmentation."""
         with evaluation_mode(self.state):
             batches = self.rows.batches(self.own_rows(), EVALUATION_BATCH)
-            return self.shards.whole(
-                torch.cat([function(self.given.views.plain(x), index) for index, x in batches])
-            )
+            found = [function(self.given.views.plain(x), index) for index, x in batches]
+            return self.shards.whole(torch.cat(found))
 
     def own_rows(self) -> Tensor:
         return torch.arange(len(self.rows))[self.shards.own]
 
     def predict(self, x: Tensor) -> Tensor:
         """Logits of rows that are on the device, as they are stored."""
-        return in_batches(
-            lambda part: self.method.logits(self.state, part),
-            x,
-            views=self.given.views,
-            modules=[self.state],
-            device=self.device,
-        )
+        return predict(self.method, self.state, x, self.given.views, self.device)
 
-    def _predictor_state(self) -> dict[str, Tensor]:
-        nets = self.method.predictors(self.state)
-        return {
-            f"{i}.{name}": value for i, net in enumerate(nets) for name, value in net.state_dict().items()
-        }
+    @property
+    def predictors(self) -> nn.ModuleList:
+        return nn.ModuleList(self.method.predictors(self.state))
 
     # ---- what is kept of it -----------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, for the first process to write; all processes must ask for it together."""
-        generators = self.defaults.states() | {k: g.get_state() for k, g in self._generators().items()}
+        generators = self.defaults.states() | {k: g.get_state() for k, g in self.generators.items()}
         by_process = {name: parallel.from_all(value) for name, value in generators.items()}
         return {
             "epoch": self.step.epoch,
@@ -293,10 +279,7 @@ class OngoingTraining:
             "best": self.best,
             "history": self.history,
             "generators": generators,
-            "other_processes": [
-                {name: states[i] for name, states in by_process.items()}
-                for i in range(1, parallel.world_size())
-            ],
+            "other_processes": [dict(zip(by_process, states)) for states in zip(*by_process.values())][1:],
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -320,16 +303,7 @@ class OngoingTraining:
             self.defaults.seed(self.recipe.seed + OTHER_PROCESS * parallel.rank())
             self.step.generator.manual_seed(self.recipe.seed + 1 + OTHER_PROCESS * parallel.rank())
 
-    def _generators(self) -> dict[str, torch.Generator]:
-        return {"order": self.order, "clean": self.clean.generator, "step": self.step.generator}
-
     def _load_generators(self, states: dict[str, Tensor]) -> None:
         self.defaults.load(states)
-        for name, generator in self._generators().items():
+        for name, generator in self.generators.items():
             generator.set_state(states[name])
-
-
-def _made(net: nn.Module | Callable[[], nn.Module]) -> Net:
-    """The net to train: made now if a function was given, and seen as features and head."""
-    net = net if isinstance(net, nn.Module) else net()
-    return net if isinstance(net, Net) else as_net(net)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from oneof.methods.base import Method, State
 from oneof.nets import evaluation_mode
 from oneof.training.sources import StoredRows
 from oneof.views import Views
@@ -29,15 +30,14 @@ def in_batches(
 ) -> Tensor:
     """What `function` gives for rows as they are stored: in batches, through their plain view, on the device.
 
-    Parameters
-    ----------
-    function : function of a batch
-        Such as the logits of a method's state; what it gives for the batches is joined.
-    x : array, tensor (n, ...) or StoredRows
-        Scaled rows, or images as bytes. They may be on another device, or in a file.
-    modules : modules
-        Those `function` asks: they are in evaluation mode meanwhile.
+    x is an array, a tensor or `StoredRows` of scaled rows or images as bytes, on any device or in a file.
+    The `modules` that `function` asks are in evaluation mode meanwhile.
     """
     with evaluation_mode(*modules):
         parts = x.split(size) if isinstance(x, StoredRows) else torch.as_tensor(x).split(size)
         return torch.cat([function(views.plain(part.to(device))) for part in parts])
+
+
+def predict(method: Method, state: State, x: Any, views: Views, device: torch.device) -> Tensor:
+    """Logits of a method's state for rows as they are stored."""
+    return in_batches(lambda part: method.logits(state, part), x, views=views, modules=[state], device=device)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TextIO
 
 
 class Progress(Protocol):
-    """What the loop reports to; on its own it says nothing."""
+    """What the loop reports to."""
 
     def start(self, title: str, epochs: int, done: int) -> None:
         """A training begins, or goes on after so many epochs."""

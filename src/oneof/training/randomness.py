@@ -79,13 +79,8 @@ DRAWING = (nn.RReLU, nn.RNNBase, nn.MultiheadAttention, nn.FractionalMaxPool2d, 
 
 
 def may_draw(method: Method, state: nn.Module, *others: object) -> bool:
-    """Whether steps may draw from the default generators. What others wrote is not known: it may.
-
-    Parameters
-    ----------
-    others
-        Whatever else takes part in a step, such as views.
-    """
+    """Whether steps may draw from the default generators; `others` take part in them, such as views. What is
+    not ours may: it is not known."""
     return (
         method.uses_default_generator
         or any(_foreign(part) for part in (method, *others))

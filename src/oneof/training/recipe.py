@@ -81,11 +81,8 @@ class Recipe:
                 raise ValueError(f"{name} is {value}; it must be a number of at least 0.")
         for name, hint in get_type_hints(Recipe).items():
             words, value = literal_words(hint), getattr(self, name)
-            if (
-                words is not None
-                and value not in words
-                and not (value is None and type(None) in get_args(hint))
-            ):
+            absent = value is None and type(None) in get_args(hint)
+            if words is not None and value not in words and not absent:
                 raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
 
 

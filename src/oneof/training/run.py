@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,36 +128,29 @@ class Run:
             return None, str(error)
 
     def _newest(self, needs_digest: bool) -> dict[str, Any] | None:
-        """The last checkpoint; where it is damaged, the one before."""
-        if not self.checkpoint_file.exists():
-            if not self.previous_file.exists():
-                return None
-            os.replace(self.previous_file, self.checkpoint_file)  # killed between two renames
-        try:
-            return self._loaded(self.checkpoint_file, needs_digest)
-        except DamagedError as error:
-            if not self.previous_file.exists():
-                raise self._no_checkpoint(error) from error
+        """The last checkpoint; where it is damaged, or a kill left none, the one before."""
+        damage: DamagedError | None = None
+        for file in (self.checkpoint_file, self.previous_file):
+            if not file.exists():
+                continue
             try:
-                found = self._loaded(self.previous_file, needs_digest)
-            except DamagedError as second:
-                raise self._no_checkpoint(second) from error
+                found = load_tree(file, needs_digest)
+                if not isinstance(found, dict) or not isinstance(found.get("history"), list):
+                    raise DamagedError(f"{file} is damaged: it holds no checkpoint of a training.")
+            except DamagedError as error:
+                damage = error
+                continue
+            if damage is not None:
+                warnings.warn(f"{damage}\n  The run continues from the checkpoint before it.", stacklevel=6)
             # only one that was read without fault takes the place of another
-            os.replace(self.previous_file, self.checkpoint_file)
-            warnings.warn(f"{error}\n  The run continues from the checkpoint before it.", stacklevel=6)
+            os.replace(file, self.checkpoint_file)
             return found
-
-    def _loaded(self, file: Path, needs_digest: bool) -> dict[str, Any]:
-        found = load_tree(file, needs_digest)
-        if not isinstance(found, dict) or not isinstance(found.get("history"), list):
-            raise DamagedError(f"{file} is damaged: it holds no checkpoint of a training.")
-        return found
-
-    def _no_checkpoint(self, error: DamagedError) -> RunError:
-        return RunError(
-            f"{error}\n  There is no other checkpoint to continue from: delete {self.checkpoint_file.parent} "
-            "to train from the beginning."
-        )
+        if damage is None:
+            return None
+        raise RunError(
+            f"{damage}\n  There is no other checkpoint to continue from: "
+            f"delete {self.checkpoint_file.parent} to train from the beginning."
+        ) from damage
 
     def _compare(self, there: dict[str, Any], place: Path) -> None:
         """Refuse to continue with what another configuration has left in this place."""
@@ -244,32 +238,30 @@ def identity(training: OngoingTraining) -> dict[str, Any]:
 def contents(training: OngoingTraining) -> dict[str, str | None]:
     """A digest of everything with numbers, by the name an error calls it; None where there is nothing."""
     clean, test, answers = training.clean, training.test, training.given.candidates.answers
-    by_clean = training.given.selection is None
-    said = () if answers is None else (answers.row, answers.worker, answers.label)
-    asked = {"answers": digest_tensors(*(torch.from_numpy(part.copy()) for part in said))} if said else {}
-    return asked | {
+    found = {
         "features": training.rows.content(),
         "true labels": digest_tensors(training.truth),
         "clean rows": digest_tensors(clean.x, clean.mask),
-        "rows to select by": None if by_clean else digest_tensors(*(training.selection or ())),
-        "test rows": None if test is None else digest_tensors(test[0], as_numbers(test[1])),
+        "rows to select by": None,
+        "test rows": None,
         "weights of the network": training.given_weights,
     }
-
-
-def as_numbers(labels: Any) -> Tensor:
-    """Labels of any kind as something to take a digest of."""
-    return torch.frombuffer(bytearray(repr(np.asarray(labels).tolist()).encode()), dtype=torch.uint8)
+    if training.given.selection is not None:
+        found["rows to select by"] = digest_tensors(*(training.selection or ()))
+    if test is not None:
+        labels = bytearray(repr(np.asarray(test[1]).tolist()).encode())  # of any kind
+        found["test rows"] = digest_tensors(test[0], torch.frombuffer(labels, dtype=torch.uint8))
+    if answers is not None:
+        said = (answers.row, answers.worker, answers.label)
+        found["answers"] = digest_tensors(*(torch.from_numpy(part.copy()) for part in said))
+    return found
 
 
 def digest_tensors(*tensors: Tensor | None) -> str | None:
     """One short digest of types, shapes and numbers; None where one of them is missing."""
-    parts: list[bytes | memoryview] = []
-    for tensor in tensors:
-        if tensor is None:
-            return None
-        parts += [f"{tensor.dtype} {tuple(tensor.shape)}".encode(), content_bytes(tensor)]
-    return digest_of(parts)[:16]
+    known = [tensor for tensor in tensors if tensor is not None]
+    parts = ((f"{t.dtype} {tuple(t.shape)}".encode(), content_bytes(t)) for t in known)
+    return digest_of(chain.from_iterable(parts))[:16] if len(known) == len(tensors) else None
 
 
 def digest_weights(net: nn.Module) -> str | None:

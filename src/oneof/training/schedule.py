@@ -14,16 +14,6 @@ from oneof.methods.base import State, StepInfo
 from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.training.recipe import Recipe
 
-# A schedule is a pure function of how far training has come, in [0, 1): nothing to checkpoint.
-
-
-def _constant(done: float, recipe: Recipe) -> float:
-    return 1.0
-
-
-def _cosine(done: float, recipe: Recipe) -> float:
-    return 0.5 * (1 + math.cos(math.pi * done))
-
 
 def _one_cycle(done: float, recipe: Recipe) -> float:
     rise, start, end = 0.3, 1 / 25, 1 / 25e4
@@ -32,16 +22,13 @@ def _one_cycle(done: float, recipe: Recipe) -> float:
     return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
 
 
-def _multi_step(done: float, recipe: Recipe) -> float:
-    return 0.1 ** sum(done >= milestone for milestone in recipe.milestones)
-
-
 SCHEDULES: dict[str, Callable[[float, Recipe], float]] = {
-    "constant": _constant,
-    "cosine": _cosine,
+    "constant": lambda done, recipe: 1.0,
+    "cosine": lambda done, recipe: 0.5 * (1 + math.cos(math.pi * done)),
     "one-cycle": _one_cycle,
-    "multi-step": _multi_step,
+    "multi-step": lambda done, recipe: 0.1 ** sum(done >= milestone for milestone in recipe.milestones),
 }
+"""Pure functions of how far training has come, in [0, 1): there is nothing to checkpoint."""
 
 
 class MainOptimiser:
@@ -76,15 +63,9 @@ class MainOptimiser:
     def set_lr(self, done: float) -> None:
         """The learning rates after a part of the training."""
         factor = SCHEDULES[self.recipe.schedule](done, self.recipe)
-        if isinstance(self.step.lr, Tensor):
-            self.step.lr.fill_(self.recipe.lr * factor)
-        else:
-            self.step.lr = self.recipe.lr * factor
+        self.step.lr = _moved(self.step.lr, self.recipe.lr * factor)
         for group, base in zip(self.optimiser.param_groups, self.base_lrs):
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(base * factor)
-            else:
-                group["lr"] = base * factor
+            group["lr"] = _moved(group["lr"], base * factor)
 
     def load_state_dict(self, saved: dict[str, Any], own: dict[str, Any]) -> None:
         """Of this optimiser and of the method's own; they may come from steps that were not recorded."""
@@ -94,3 +75,8 @@ class MainOptimiser:
         self.as_recorded()
         for optimiser in (self.optimiser, *self.state.optimisers.values()):
             like_parameters(optimiser)
+
+
+def _moved(lr: float | Tensor, value: float) -> float | Tensor:
+    """The new value, in the place of the old one where a recording reads it."""
+    return lr.fill_(value) if isinstance(lr, Tensor) else value

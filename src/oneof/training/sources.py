@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,40 +24,31 @@ BLOCK_BYTES, WINDOW = 2**20, 64
 T = TypeVar("T")
 
 
-class Rows(Protocol):
+class Rows:
+    """The inputs of a training; its length is that of the whole training, in all processes."""
+
     def __len__(self) -> int:
-        """Rows of the whole training."""
-        ...
+        raise NotImplementedError
 
     def batches(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Row numbers and inputs, both on the training device."""
-        ...
+        raise NotImplementedError
 
     def permutation(self, n: int, *, generator: torch.Generator) -> Tensor:
         """The numbers below n in random order; how random may depend on what is cheap to read."""
-        ...
-
-    def digest(self) -> str:
-        """What the inputs are, for the configuration of a run: other inputs are another run."""
-        ...
+        return torch.randperm(n, generator=generator)
 
     def content(self) -> str | None:
-        """A digest of the inputs themselves, as far as reading them is cheap; None: they are not known."""
-        ...
+        """A digest of the inputs, of a hundred where all are too many to read; None: they are not known."""
+        raise NotImplementedError
+
+    def digest(self) -> str | None:
+        """What the inputs are, for the configuration of a run: other inputs are another run."""
+        return self.content()
 
 
-class ResidentRows:
-    """All rows of this process on the device: a batch is one gather.
-
-    Parameters
-    ----------
-    x : Tensor
-        The rows of the whole training.
-    own : slice
-        Those of this process: `start::step`, where several share the training.
-    """
-
-    permutation = staticmethod(torch.randperm)
+class ResidentRows(Rows):
+    """All rows of this process on the device, `own` of the whole training's: a batch is one gather."""
 
     def __init__(self, x: Tensor, device: torch.device, own: slice = slice(None)) -> None:
         self.n_rows, self.step = len(x), own.step or 1
@@ -72,28 +63,18 @@ class ResidentRows:
             place = index if self.step == 1 else index // self.step
             yield index, self.x.index_select(0, place)
 
+    def content(self) -> str | None:
+        return self._digest
+
     @cached_property
     def _digest(self) -> str:
         return hashlib.sha256(content_bytes(self.whole)).hexdigest()[:16]
-
-    def digest(self) -> str:
-        return self._digest
-
-    def content(self) -> str | None:
-        return self._digest
 
 
 class StoredRows:
     """Rows of a memory-mapped array, which stay in their file until some are asked for.
 
-    Parameters
-    ----------
-    x : array (n, ...)
-        `np.load(file, mmap_mode="r")`.
-    prepare : function of an array of rows, optional
-        What the network takes in place of what is stored.
-    rows : int array, optional
-        Only these, in this order.
+    `prepare` makes of rows as they are stored what the network takes; `rows`: only these, in this order.
     """
 
     def __init__(
@@ -142,7 +123,7 @@ def some_rows(x: Any, rows: np.ndarray) -> Any:
     return x.take(rows) if isinstance(x, StoredRows) else x[rows]
 
 
-class StreamedRows:
+class StreamedRows(Rows):
     """Rows that stay in a file: a thread reads the next batch while one is learned from.
 
     Files are slow to read row by row. The order is random in two steps: blocks of rows, and the rows of some
@@ -176,10 +157,9 @@ class StreamedRows:
             yield index.to(self.device), x.to(self.device, non_blocking=True)
 
     def digest(self) -> str:
-        return f"{len(self)} rows in a file, {self.content()}"  # too large to read for this
+        return f"{len(self)} rows in a file, {self.content()}"
 
     def content(self) -> str | None:
-        """Of a hundred rows."""
         return digest_of([content_bytes(torch.from_numpy(self.x[_sample(len(self))]))])[:16]
 
 
@@ -196,10 +176,8 @@ def read_ahead(items: Iterable[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
 
 
-class LoadedRows:
+class LoadedRows(Rows):
     """Rows of a `Dataset` that gives the input of row i as a tensor; for what does not fit the device."""
-
-    permutation = staticmethod(torch.randperm)
 
     def __init__(
         self, dataset: Dataset[Tensor], device: torch.device, dtype: torch.dtype, workers: int = 0
@@ -223,17 +201,15 @@ class LoadedRows:
             yield index.to(self.device, non_blocking=True), as_input(x, self.dtype)
 
     def digest(self) -> str:
-        return f"{type(self.dataset).__name__} of {len(self)} rows"  # too large to read for this
+        return f"{type(self.dataset).__name__} of {len(self)} rows"
 
     def content(self) -> str | None:
-        """Of a hundred rows; None where reading one twice gives two things (random augmentation)."""
-        chosen = _sample(len(self)).tolist()
-
-        def digest() -> str:
-            return digest_of(content_bytes(torch.as_tensor(self.dataset[i])) for i in chosen)[:16]
-
-        first = digest()
-        return first if first == digest() else None
+        """None where reading rows twice gives two things (random augmentation)."""
+        twice = {
+            digest_of(content_bytes(torch.as_tensor(self.dataset[i])) for i in _sample(len(self)).tolist())
+            for _ in range(2)
+        }
+        return twice.pop()[:16] if len(twice) == 1 else None
 
 
 def _sample(n: int) -> np.ndarray:
@@ -250,10 +226,7 @@ def as_input(x: Any, dtype: torch.dtype) -> Tensor:
 def make_rows(
     x: Any, device: torch.device, dtype: torch.dtype, workers: int = 0, own: slice = slice(None)
 ) -> Rows:
-    """Arrays and tensors become resident, as far as they are `own`; a `Dataset` is loaded.
-
-    Memory-mapped arrays stay in their file.
-    """
+    """Arrays and tensors become resident, as far as they are `own`; memory-mapped ones stay in their file."""
     if isinstance(x, np.memmap | StoredRows):
         return StreamedRows(x if isinstance(x, StoredRows) else StoredRows(x), device, dtype)
     if isinstance(x, Dataset):

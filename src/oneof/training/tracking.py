@@ -10,6 +10,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from numbers import Real
 from typing import Any, Protocol
 
@@ -25,15 +26,12 @@ class Tracker(Protocol):
 
     def start(self, config: Mapping[str, Any]) -> None:
         """A training begins, or goes on after epoch `config["done"]`."""
-        ...
 
     def log(self, row: Mapping[str, Any]) -> None:
         """The numbers of one epoch; `row["epoch"]` counts from 0."""
-        ...
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Training is over, well or not; `summary` is the last row, empty if there was none."""
-        ...
 
 
 class Tracked:
@@ -102,14 +100,9 @@ class Several:
             part.epoch(row)
 
     def finish(self) -> None:
-        problem: BaseException | None = None
-        for part in self.parts:  # each is closed, whatever the others do
-            try:
-                part.finish()
-            except BaseException as error:
-                problem = problem or error
-        if problem is not None:
-            raise problem
+        with ExitStack() as each:  # each is closed, whatever the others do
+            for part in reversed(self.parts):
+                each.callback(part.finish)
 
 
 class Called(Silent):
@@ -167,11 +160,10 @@ class TensorBoardTracker:
         self.writer.flush()
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        if self.writer is None:
-            return
-        self.writer.add_text("summary", _as_text(summary))
-        self.writer.close()
-        self.writer = None
+        if self.writer is not None:
+            self.writer.add_text("summary", _as_text(summary))
+            self.writer.close()
+            self.writer = None
 
 
 def _as_text(facts: Mapping[str, Any]) -> str:

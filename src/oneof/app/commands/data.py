@@ -107,7 +107,7 @@ class DataCheck:
     """Check every data set that is there; missing ones are listed and are no failure."""
 
     def run(self) -> int:
-        from oneof.datasets.check import check, check_ready_made
+        from oneof.datasets.check import check
         from oneof.datasets.registry import data_folder, names
         from oneof.tables.errors import DataError
 
@@ -115,7 +115,6 @@ class DataCheck:
             raise DataError("name the data sets to check, or give --all (and not both).")
         print(f"data folder {data_folder()}")
         checks = [check(name) for name in (names() if self.all else self.names)]
-        checks += check_ready_made() if self.all else []
         for result in checks:
             seconds = f"{result.seconds:6.2f} s" if result.state == "ok" else " " * 8
             text = result.text.partition(";")[0] if self.all else result.text

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -29,10 +30,8 @@ class LocalRunner(Runner):
 
     def __init__(self, workers: int | None = None, device: str = "cpu", speed: str = "auto") -> None:
         self.slots = workers or default_workers()
-        self.device, self.speed = device, speed
+        self.device, self.place = device, Place(device, speed)
         self.workers: list[Worker] = []
-        self.scratch: Path | None = None
-        self.until: float | None = None
 
     def __enter__(self) -> LocalRunner:
         self.workers = [Worker(self.place) for _ in range(self.slots)]
@@ -43,11 +42,7 @@ class LocalRunner(Runner):
             worker.stop()
 
     def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
-        self.scratch, self.until = scratch, until
-
-    @property
-    def place(self) -> Place:
-        return Place(self.device, self.speed, self.scratch, self.until)
+        self.place = replace(self.place, scratch=scratch, until=until)
 
     @property
     def running(self) -> int:

@@ -82,24 +82,15 @@ def reduced_posterior(eta: np.ndarray, excluded: int = 1) -> np.ndarray:
 
 
 def random_error(truth: np.ndarray, size: float, rng: np.random.Generator) -> np.ndarray:
-    """Independent uniform errors in [−size, size].
-
-    The rows need not be distributions any more; the theorems use nothing but the size of the error.
-    """
+    """Independent uniform errors in [−size, size]; the theorems use nothing else of a model."""
     return truth + rng.uniform(-size, size, truth.shape)
 
 
 def worst_error(truth: np.ndarray, size: float) -> np.ndarray:
-    """The error that hurts the best label most: probability moves from column 0 to column 1.
-
-    Rows stay distributions: no more is moved than there is (then nothing is left of the best label,
-    and more could not hurt it further).
-    """
-    moved = np.minimum(size, truth[:, 0])
-    model = truth.copy()
-    model[:, 0] -= moved
-    model[:, 1] += moved
-    return model
+    """The error that hurts the best label most: probability moves from column 0, as far as it has some, to
+    column 1. Rows stay distributions."""
+    moved = np.minimum(size, truth[:, :1])
+    return np.concatenate([truth[:, :1] - moved, truth[:, 1:2] + moved, truth[:, 2:]], axis=1)
 
 
 def best_label_wins(model: np.ndarray) -> np.ndarray:

@@ -23,10 +23,8 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class RandomLogits:
-    """Posteriors are the softmax of independent normal logits, and the instance is its logits.
-
-    There is nothing to learn here, but gaps of all sizes occur: the distribution of the reference values.
-    """
+    """Posteriors are the softmax of independent normal logits, and the instance is its logits: there is
+    nothing to learn, but gaps of all sizes occur. The reference values are of this one."""
 
     n_classes: int = 6
     scale: float = 1.5
@@ -42,17 +40,13 @@ class RandomLogits:
 
 @dataclass(frozen=True)
 class GaussianClasses:
-    """Equally frequent normal classes with unit covariance; the posterior is a linear softmax model.
-
-    A linear classifier can be exactly right here, and so can a linear branch.
-    """
+    """Equally frequent normal classes with unit covariance around normal means: the posterior is a linear
+    softmax model, and a linear classifier or branch can be exactly right."""
 
     n_classes: int = 6
     n_features: int = 6
     spread: float = 1.0
-    """Standard deviation of the class means, coordinate by coordinate."""
     seed: int = 0
-    """Seed of the class means."""
 
     @cached_property
     def means(self) -> np.ndarray:
@@ -66,28 +60,21 @@ class GaussianClasses:
 
 @dataclass(frozen=True)
 class RandomNetwork:
-    """Normal instances; the posterior is the softmax of a fixed random network with one hidden layer.
-
-    Logits are centred and scaled to the standard deviation `scale`, so that gaps are about as wide as
-    those of `RandomLogits`; no small model is exactly right.
-    """
+    """Normal instances; the posterior is the softmax of a fixed random network with 16 hidden units, centred
+    and scaled to gaps about as wide as those of `RandomLogits`. No small model is exactly right."""
 
     n_classes: int = 6
     n_features: int = 6
-    hidden: int = 16
-    scale: float = 1.5
-    seed: int = 0
-    """Seed of the network's weights."""
 
     @cached_property
     def _weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(self.seed)
-        first = rng.normal(0.0, 1.5 / np.sqrt(self.n_features), (self.n_features, self.hidden))
-        bias = rng.normal(0.0, 0.5, self.hidden)
-        second = rng.normal(size=(self.hidden, self.n_classes))
+        rng = np.random.default_rng(0)
+        first = rng.normal(0.0, 1.5 / np.sqrt(self.n_features), (self.n_features, 16))
+        bias = rng.normal(0.0, 0.5, 16)
+        second = rng.normal(size=(16, self.n_classes))
         logits = np.tanh(rng.normal(size=(BLOCK, self.n_features)) @ first + bias) @ second
         centre = logits.mean(axis=0)
-        factor = self.scale / (logits - centre).std()
+        factor = RandomLogits.scale / (logits - centre).std()
         return first, bias, second * factor, centre * factor
 
     def draw(self, rng: np.random.Generator, n: int) -> Draw:
@@ -115,5 +102,4 @@ def blocks(posterior: Posterior, n: int, seed: int, size: int = BLOCK) -> Iterat
 
 def draw_labels(rng: np.random.Generator, eta: np.ndarray) -> np.ndarray:
     """One label per row, drawn from its posterior."""
-    chosen = (rng.random((len(eta), 1)) < eta.cumsum(axis=1)).argmax(axis=1)
-    return chosen.astype(np.int64)
+    return (rng.random((len(eta), 1)) < eta.cumsum(axis=1)).argmax(axis=1)

@@ -58,28 +58,26 @@ def compare(check: TheoremCheck) -> list[Agreement]:
     reference = REFERENCE.get(check.epsilon)
     if reference is None or check.excluded != 1:
         return []
-    found: list[Agreement] = []
 
-    def add(what: str, ours: float, theirs: float, error: float, half_a_digit: float) -> None:
-        tolerance = STANDARD_ERRORS * error + half_a_digit
-        found.append(Agreement(check.epsilon, what, ours, theirs, tolerance))
+    def error(share: float, n: float = check.rows_in_j, n_there: float = reference.p_j * ROWS) -> float:
+        return math.sqrt(share * (1 - share) * (1 / n + 1 / n_there))
 
-    def share(what: str, ours: float, theirs: float, n: float, n_there: float, half: float = 5e-4) -> None:
-        add(what, ours, theirs, math.sqrt(theirs * (1 - theirs) * (1 / n + 1 / n_there)), half)
-
-    in_j = check.rows_in_j, reference.p_j * ROWS
-    share("P(J)", check.p_j, reference.p_j, check.rows, ROWS)
-    share("f right, random error", check.f_random, reference.f_random, *in_j)
-    add("f right, worst error", check.f_worst, 0.0, 0.0, 0.0)
+    # what, ours, theirs, the standard error of the difference, half of the last digit that the probe printed
+    p_j, f = reference.p_j, reference.f_random
+    found = [("P(J)", check.p_j, p_j, error(p_j, check.rows, ROWS), 5e-4)]
+    found.append(("f right, random error", check.f_random, f, error(f), 5e-4))
+    found.append(("f right, worst error", check.f_worst, 0.0, 0.0, 0.0))
     for row in check.sweep:
         if row.epsilon_reduced in reference.reduced:
             random, worst = reference.reduced[row.epsilon_reduced]
-            name = f"phi right, epsilon' = {row.epsilon_reduced:g}"
-            half = 5e-5 if random > 0.999 else 5e-4  # the probe printed a fourth digit there
-            share(f"{name}, random error", row.random, random, *in_j, half)
-            share(f"{name}, worst error", row.worst, worst, *in_j)
+            name, half = f"phi right, epsilon' = {row.epsilon_reduced:g}", 5e-5 if random > 0.999 else 5e-4
+            found.append((f"{name}, random error", row.random, random, error(random), half))
+            found.append((f"{name}, worst error", row.worst, worst, error(worst), 5e-4))
     # the probe fitted the same number of draws, so its standard error is ours at that number
     both, margin = math.sqrt(1 + check.rows / ROWS), check.margin
-    add("lambda", margin.exponent, reference.exponent, both * margin.exponent_se, 5e-3)
-    add("C", margin.constant, reference.constant, both * margin.constant_se, 0.05)
-    return found
+    found.append(("lambda", margin.exponent, reference.exponent, both * margin.exponent_se, 5e-3))
+    found.append(("C", margin.constant, reference.constant, both * margin.constant_se, 0.05))
+    return [
+        Agreement(check.epsilon, what, ours, theirs, STANDARD_ERRORS * se + half)
+        for what, ours, theirs, se, half in found
+    ]

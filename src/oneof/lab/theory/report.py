@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from oneof.lab.theory.prior import PriorCheck
+from oneof.lab.run import versions as all_versions
+from oneof.lab.theory.prior import EPSILONS, PriorCheck
 from oneof.lab.theory.reference import REFERENCE, Agreement, compare
-from oneof.lab.theory.theorems import SweepRow, TheoremCheck
+from oneof.lab.theory.theorems import TheoremCheck
 from oneof.lab.theory.trained import FRESH, TAU
 
 
@@ -56,38 +56,26 @@ def verdicts(found: Findings) -> list[Verdict]:
     exact = [r.worst == r.identity for r in rows]
     agreed = [comparison.agrees for comparison in found.comparisons]
     priors = [check for checks in found.prior.values() for check in checks]
-    return [
-        Verdict(
-            "Definition 1: on J some model with error epsilon is always wrong",
-            all(c.f_worst == 0 and c.guaranteed_f == 0 for c in checks),
-            f"{len(checks)} cases",
-        ),
-        Verdict(
-            "Theorem 1: below its bound phi is right on all of J, and never less often than f",
-            all(c.at_bound_random == c.at_bound_worst == 1 >= c.f_random for c in checks),
-            f"{len(checks)} cases, bounds from {min(bounds):.0e} to {max(bounds):.0e}",
-        ),
-        Verdict(
-            "Beyond the bound the worst case of phi is P(gap of eta' > 2 epsilon')",
-            all(exact),
-            f"{sum(exact)} of {len(exact)}, not one row apart",
-        ),
-        Verdict(
-            "Theorem 2: worst case >= middle line of the proof >= 1 - C [4 epsilon epsilon' K]^lambda",
-            all(chain),
-            f"{sum(chain)} of {len(chain)}; the bound is above 0 in {sum(r.bound > 0 for r in rows)}",
-        ),
-        Verdict(
-            "The reference values are met within Monte-Carlo error",
-            all(agreed),
-            f"{sum(agreed)} of {len(agreed)}",
-        ),
-        Verdict(
-            "The prior of RPLG+: v is eta where mu and the branches are right, and errs no more than they do",
-            all(check.fixed_point < 1e-12 and check.largest_ratio <= 1 for check in priors),
-            f"{len(priors)} cases, up to {max([0.0, *(c.largest_ratio for c in priors)]):.2f} of the bound",
-        ),
-    ]
+    always_wrong = all(c.f_worst == 0 and c.guaranteed_f == 0 for c in checks)
+    always_right = all(c.at_bound_random == c.at_bound_worst == 1 >= c.f_random for c in checks)
+    positive = sum(row.bound > 0 for row in rows)
+    kept = all(check.fixed_point < 1e-12 and check.largest_ratio <= 1 for check in priors)
+    largest = max([0.0, *(check.largest_ratio for check in priors)])
+    said: dict[str, tuple[bool, str]] = {
+        "Definition 1: on J some model with error epsilon is always wrong":
+            (always_wrong, f"{len(checks)} cases"),
+        "Theorem 1: below its bound phi is right on all of J, and never less often than f":
+            (always_right, f"{len(checks)} cases, bounds from {min(bounds):.0e} to {max(bounds):.0e}"),
+        "Beyond the bound the worst case of phi is P(gap of eta' > 2 epsilon')":
+            (all(exact), f"{sum(exact)} of {len(exact)}, not one row apart"),
+        "Theorem 2: worst case >= middle line of the proof >= 1 - C [4 epsilon epsilon' K]^lambda":
+            (all(chain), f"{sum(chain)} of {len(chain)}; the bound is above 0 in {positive}"),
+        "The reference values are met within Monte-Carlo error":
+            (all(agreed), f"{sum(agreed)} of {len(agreed)}"),
+        "The prior of RPLG+: v is eta where mu and the branches are right, and errs no more than they do":
+            (kept, f"{len(priors)} cases, up to {largest:.2f} of the bound"),
+    }  # fmt: skip
+    return [Verdict(statement, *found) for statement, found in said.items()]
 
 
 # ---- Markdown ---------------------------------------------------------------------------------------
@@ -118,53 +106,48 @@ def _text(template: str) -> str:
     return (Path(__file__).parents[1] / "templates" / template).read_text(encoding="utf-8")
 
 
-Columns = dict[str, Callable[[TheoremCheck], Any]]
-"""Heading, and what stands below it for a check."""
-
-
-def _at(epsilon: float, show: Callable[[SweepRow], str]) -> Callable[[TheoremCheck], str]:
-    """What a check says of one epsilon'."""
-    return lambda check: show(next(row for row in check.sweep if row.epsilon_reduced == epsilon))
-
-
+Columns = dict[str, str]
+"""Heading, and what stands below it: c is a check, at[...] what it says of one epsilon'."""
 THEOREM_1: Columns = {
-    "m": lambda c: c.excluded,
-    "epsilon": lambda c: f"{c.epsilon:g}",
-    "P(J)": lambda c: f"{c.p_j:.3f}",
-    "f, random": lambda c: f"{c.f_random:.3f}",
-    "f, worst": lambda c: f"{c.f_worst:g}",
-    "f, a struck out": lambda c: f"{c.f_struck:.3f}",
-    "bound on epsilon'": lambda c: f"{c.bound:.1e}",
-    "phi at the bound": lambda c: f"{c.at_bound_random:g} / {c.at_bound_worst:g}",
-    "lambda": lambda c: f"{c.margin.exponent:.2f}",
-    "C": lambda c: f"{c.margin.constant:.1f}",
+    "m": "{c.excluded}",
+    "epsilon": "{c.epsilon:g}",
+    "P(J)": "{c.p_j:.3f}",
+    "f, random": "{c.f_random:.3f}",
+    "f, worst": "{c.f_worst:g}",
+    "f, a struck out": "{c.f_struck:.3f}",
+    "bound on epsilon'": "{c.bound:.1e}",
+    "phi at the bound": "{c.at_bound_random:g} / {c.at_bound_worst:g}",
+    "lambda": "{c.margin.exponent:.2f}",
+    "C": "{c.margin.constant:.1f}",
 }
 SWEPT: Columns = {name: THEOREM_1[name] for name in ("m", "epsilon")} | {
-    f"epsilon' {e:g}": _at(e, lambda r: f"{r.random:.4f} / {r.worst:.3f}")
-    for e in (0.01, 0.05, 0.1, 0.2, 0.4)
+    f"epsilon' {e}": f"{{at[{e}].random:.4f}} / {{at[{e}].worst:.3f}}"
+    for e in ("0.01", "0.05", "0.1", "0.2", "0.4")
 }
 THEOREM_2: Columns = {
-    "epsilon": lambda c: f"{c.epsilon:g}",
-    "K": lambda c: f"{c.slope:.1f}",
-    "lambda": lambda c: f"{c.margin_apart.exponent:.2f}",
-    "C": lambda c: f"{c.margin_apart.holding_constant:.1f}",
+    "epsilon": "{c.epsilon:g}",
+    "K": "{c.slope:.1f}",
+    "lambda": "{c.margin_apart.exponent:.2f}",
+    "C": "{c.margin_apart.holding_constant:.1f}",
 } | {
-    f"epsilon' {e:g}: worst / middle / bound": _at(
-        e, lambda r: f"{r.worst_apart:.3f} / {r.pointwise:.3f} / {r.bound:.2f}"
+    f"epsilon' {e}: worst / middle / bound": (
+        f"{{at[{e}].worst_apart:.3f}} / {{at[{e}].pointwise:.3f}} / {{at[{e}].bound:.2f}}"
     )
-    for e in (0.005, 0.01, 0.02, 0.05)
+    for e in ("0.005", "0.01", "0.02", "0.05")
 }
 
 
 def _by_check(found: Findings, columns: Columns, only_one: bool = False) -> str:
     """A line for every check, or for those of one excluded label."""
-    checks = [(name, check) for name, check in found.named_checks if check.excluded == 1 or not only_one]
-    rows = [[name, *(show(check) for show in columns.values())] for name, check in checks]
+    rows: list[list[Any]] = []
+    for name, check in found.named_checks:
+        if check.excluded == 1 or not only_one:
+            at = {f"{row.epsilon_reduced:g}": row for row in check.sweep}
+            rows.append([name, *(text.format(c=check, at=at) for text in columns.values())])
     return table(["posterior", *columns], rows)
 
 
 def _prior(found: Findings) -> str:
-    epsilons = list(next(iter(found.prior.values()))[0].mean_error)
     columns = ["posterior", "labels in the set", "no error: prior", "uniform", "margin left, uniform"]
     rows: list[list[Any]] = [
         [name, c.size, f"{c.fixed_point:.0e}", f"{c.uniform:.3f}", f"{c.uniform_margin:.0%}"]
@@ -172,7 +155,7 @@ def _prior(found: Findings) -> str:
         for name, checks in found.prior.items()
         for c in checks
     ]
-    return table([*columns, *(f"{epsilon:g}: prior / uniform" for epsilon in epsilons)], rows)
+    return table([*columns, *(f"{epsilon:g}: prior / uniform" for epsilon in EPSILONS)], rows)
 
 
 def _reference(found: Findings) -> str:
@@ -189,15 +172,16 @@ def _reference(found: Findings) -> str:
 
 def _trained(trained: dict[str, dict[str, Any]]) -> dict[str, Any]:
     first, checks = next(iter(trained.values())), trained.values()
-    measured = {f"epsilon (f), {q}": [c["epsilon"][q] for c in checks] for q in first["epsilon"]}
-    for q in first["epsilon"]:
-        measured[f"epsilon' (phi^a), {q}"] = [c["epsilon_reduced"][q] for c in checks]
-    measured |= {f"P(J), tau = {tau}": [c["p_j"][tau] for c in checks] for tau in first["p_j"]}
-    for model, text in (("f", "2 · error of f < gap of eta"), ("phi", "2 · error of phi^a < gap of eta'")):
-        measured[f"share of x with {text}"] = [c["certain"][model] for c in checks]
-    measured |= {fact: [c["facts"][fact] for c in checks] for fact in first["facts"]}
-    rows = [[name, *map(mean_std, row)] for name, row in measured.items()]
-    return {"measured": table(["measured", *trained], rows), "draws": len(first["epsilon"]["max"])} | {
+    gap = {"f": "2 · error of f < gap of eta", "phi": "2 · error of phi^a < gap of eta'"}
+    names = [("epsilon", q, f"epsilon (f), {q}") for q in first["epsilon"]]
+    names += [("epsilon_reduced", q, f"epsilon' (phi^a), {q}") for q in first["epsilon"]]
+    names += [("p_j", tau, f"P(J), tau = {tau}") for tau in first["p_j"]]
+    names += [("certain", model, f"share of x with {text}") for model, text in gap.items()]
+    names += [("facts", fact, fact) for fact in first["facts"]]
+    rows = [[text, *(mean_std(check[part][name]) for check in checks)] for part, name, text in names]
+    return {
+        "measured": table(["measured", *trained], rows),
+        "draws": len(first["epsilon"]["max"]),
         "fresh": _by_region(trained, "fresh"),
         "consistency": _by_region(trained, "consistency", "rows_in"),
         "fresh_rows": FRESH,
@@ -236,22 +220,20 @@ def table(columns: list[str], rows: list[list[Any]]) -> str:
 
 def as_values(found: Findings) -> dict[str, Any]:
     """Everything as JSON values, numbers to six digits."""
-    theorems = {
-        name: [{"p_j": c.p_j, **asdict(c)} for c in checks] for name, checks in found.theorems.items()
-    }
-    values = {
+    return _rounded({
         "command": found.command,
         "seconds": round(found.seconds, 1),
         "versions": versions(),
         "verdicts": [verdict._asdict() for verdict in verdicts(found)],
-        "theorems": theorems,
+        "theorems": {
+            name: [{"p_j": c.p_j, **asdict(c)} for c in checks] for name, checks in found.theorems.items()
+        },
         "delta": found.delta,
         "seed": found.seed,
         "reference": [{**c._asdict(), "agrees": c.agrees} for c in found.comparisons],
         "trained": found.trained,
         "prior": {name: [asdict(check) for check in checks] for name, checks in found.prior.items()},
-    }
-    return {name: _rounded(value) for name, value in values.items()}
+    })  # fmt: skip
 
 
 def _rounded(value: Any) -> Any:
@@ -266,7 +248,5 @@ def _rounded(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    from oneof.lab.run import versions as all_versions
-
     found = all_versions()
     return {name: found[name] for name in ("oneof", "numpy", "torch", "python", "machine")}

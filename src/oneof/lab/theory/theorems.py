@@ -13,18 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oneof.lab.theory.disturbing import (
-    Gaps,
-    best_label_wins,
-    disturbed,
-    error_bounds,
-    gaps,
-    random_error,
-    ranked,
-    reduced_posterior,
-    widest_tau,
-    worst_error,
-)  # fmt: skip
+from oneof.lab.theory import disturbing
+from oneof.lab.theory.disturbing import Gaps, error_bounds, random_error, ranked, worst_error
 from oneof.lab.theory.posteriors import Posterior, blocks
 
 EPSILONS = (0.05, 0.10, 0.20)
@@ -122,7 +112,7 @@ def check_theorems(
 
 def known_gaps(posterior: Posterior, rows: int, seed: int, excluded: int = 1) -> Gaps:
     """The gaps of all draws."""
-    parts = [gaps(ranked(eta).eta, excluded) for eta in blocks(posterior, rows, seed)]
+    parts = [disturbing.gaps(ranked(eta).eta, excluded) for eta in blocks(posterior, rows, seed)]
     return Gaps(*(np.concatenate(column) for column in zip(*parts)))
 
 
@@ -135,7 +125,7 @@ def running_bound(gap: Gaps, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _in_j(gap: Gaps, epsilon: float) -> Gaps:
-    return gap.take(disturbed(gap, widest_tau(epsilon)))
+    return gap.take(disturbing.disturbed(gap, disturbing.widest_tau(epsilon)))
 
 
 def _from_gaps(
@@ -173,9 +163,9 @@ def _add_errors(checks: list[TheoremCheck], posterior: Posterior, seed: int, del
     right: Counter[tuple[float, float, str]] = Counter()
     for block in blocks(posterior, rows, seed):
         order = ranked(block).eta
-        gap = gaps(order, m)
+        gap = disturbing.gaps(order, m)
         for check in checks:
-            inside = disturbed(gap, widest_tau(check.epsilon))
+            inside = disturbing.disturbed(gap, disturbing.widest_tau(check.epsilon))
             eta, apart = order[inside], gap.to_rival[inside] >= delta
             f = random_error(eta, check.epsilon, rng)
             models = {
@@ -183,24 +173,24 @@ def _add_errors(checks: list[TheoremCheck], posterior: Posterior, seed: int, del
                 (0.0, "f_struck"): np.delete(f, np.s_[1 : m + 1], axis=1),
                 (0.0, "f_worst"): worst_error(eta, check.epsilon),
             }
-            reduced = reduced_posterior(eta, m)
+            reduced = disturbing.reduced_posterior(eta, m)
             for e in (INSIDE * check.bound, *(row.epsilon_reduced for row in check.sweep)):
                 models[e, "random"] = random_error(reduced, e, rng)
                 models[e, "worst"] = worst_error(reduced, e)
             for (e, name), model in models.items():
-                wins = best_label_wins(model)
+                wins = disturbing.best_label_wins(model)
                 right[check.epsilon, e, name] += int(wins.sum())
                 right[check.epsilon, e, f"{name}_apart"] += int(wins[apart].sum())
     for check in checks:
-        n, bound = check.rows_in_j, INSIDE * check.bound
+        share = {key[1:]: n / check.rows_in_j for key, n in right.items() if key[0] == check.epsilon}
         for name in ("f_random", "f_struck", "f_worst"):
-            setattr(check, name, right[check.epsilon, 0.0, name] / n)
-        check.at_bound_random = right[check.epsilon, bound, "random"] / n
-        check.at_bound_worst = right[check.epsilon, bound, "worst"] / n
+            setattr(check, name, share[0.0, name])
+        bound = INSIDE * check.bound
+        check.at_bound_random, check.at_bound_worst = share[bound, "random"], share[bound, "worst"]
         for row in check.sweep:
-            row.random = right[check.epsilon, row.epsilon_reduced, "random"] / n
-            row.worst = right[check.epsilon, row.epsilon_reduced, "worst"] / n
-            row.worst_apart = right[check.epsilon, row.epsilon_reduced, "worst_apart"] / check.rows_apart
+            e = row.epsilon_reduced
+            row.random, row.worst = share[e, "random"], share[e, "worst"]
+            row.worst_apart = right[check.epsilon, e, "worst_apart"] / check.rows_apart
 
 
 def fit_margin(margin: np.ndarray) -> MarginCondition:

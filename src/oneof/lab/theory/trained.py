@@ -7,8 +7,7 @@ every pseudo-label compared with the Bayes label.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -54,14 +53,9 @@ class Setting:
 
 
 def settings() -> list[Setting]:
-    return [
-        Setting("gaussian", POSTERIORS["gaussian"], linear),
-        Setting("network", POSTERIORS["network"], small_mlp),
-    ]
-
-
-def small_mlp(n_features: int, n_classes: int) -> Net:
-    return mlp(n_features, n_classes, hidden=(64,), batch_norm=False)
+    small_mlp = partial(mlp, hidden=(64,), batch_norm=False)
+    nets: dict[str, Callable[[int, int], Net]] = {"gaussian": linear, "network": small_mlp}
+    return [Setting(name, POSTERIORS[name], net) for name, net in nets.items()]
 
 
 def check_trained(
@@ -69,11 +63,14 @@ def check_trained(
 ) -> dict[str, Any]:
     """Draw data, train the three methods, measure; `draws` times. Where a draw has a number (see `errors` and
     `pseudo_label_shares`), the result has the list of them; the curve is that of all draws together."""
-    found = []
-    with one_thread():
+    found, threads = [], torch.get_num_threads()
+    torch.set_num_threads(1)  # fastest for small nets, and one core is what the time limit counts
+    try:
         for draw in range(draws):
             say(f"{setting.name}: training PRODEN, RPLG-NM and RPLG, draw {draw + 1} of {draws}")
             found.append(_one_draw(setting, seed + draw))
+    finally:
+        torch.set_num_threads(threads)
     curves = [one.pop("curve") for one in found]
     right = {name: sum(curve["right"][name] for curve in curves).tolist() for name in curves[0]["right"]}
     curve = {"margins": EDGES, "rows": sum(curve["rows"] for curve in curves).tolist(), "right": right}
@@ -98,13 +95,13 @@ def _one_draw(setting: Setting, seed: int) -> dict[str, Any]:
     states = fit_methods(setting, x, candidates, clean, seed)
     fresh_x, fresh_eta = posterior.draw(rng, FRESH)
     with torch.no_grad():
-        found = errors(states, _tensor(fresh_x), fresh_eta)
-        return found | pseudo_label_shares(states, _tensor(x), eta, candidates, found["epsilon"]["95 %"])
+        found = errors(states, torch.from_numpy(fresh_x).float(), fresh_eta)
+        inputs, epsilon = torch.from_numpy(x).float(), found["epsilon"]["95 %"]
+        return found | pseudo_label_shares(states, inputs, eta, candidates, epsilon)
 
 
 def candidate_sets(rng: np.random.Generator, eta: np.ndarray, rate: float, seed: int) -> Candidates:
-    """Labels drawn from the posterior, wrong labels added by it; no singletons and no full sets, as in
-    the paper."""
+    """Labels drawn from the posterior, wrong ones added by it; as in the paper no singletons or full sets."""
     rules: dict[str, Any] = {"forbid_singletons": True, "forbid_full_sets": True}
     return instance_sets(draw_labels(rng, eta), rate, seed, log_probabilities=np.log(eta), **rules)
 
@@ -136,15 +133,18 @@ def errors(states: dict[str, State], x: Tensor, eta: np.ndarray) -> dict[str, An
     """
     order = ranked(eta)
     gap = gaps(order.eta)
-    rows, a = np.arange(len(eta)), order.labels[:, 1]
+    rows, a = torch.arange(len(eta)), order.labels[:, 1]
     f = states["PRODEN"].net(x).double().softmax(dim=1).numpy()
     auxiliary = states["RPLG-NM"]
     logits = auxiliary.branches.logits(auxiliary.net.features(x)).double()
-    phi = auxiliary.branches.probabilities(logits)[torch.from_numpy(rows), torch.from_numpy(a)].numpy()
+    phi = auxiliary.branches.probabilities(logits)[rows, torch.from_numpy(a)].numpy()
     reduced = _without(eta, a)
     reduced /= reduced.sum(axis=1, keepdims=True)
     error, error_reduced = np.abs(f - eta).max(axis=1), np.abs(phi - reduced).max(axis=1)
-    epsilon = {name: float(np.quantile(error, level)) for name, level in QUANTILES.items()}
+    epsilon, epsilon_reduced = (
+        {name: float(np.quantile(values, level)) for name, level in QUANTILES.items()}
+        for values in (error, error_reduced)
+    )
     taus = {f"2 epsilon ({name})": widest_tau(value) for name, value in epsilon.items()} | {f"{TAU}": TAU}
     inside = disturbed(gap, TAU)
     answers = {
@@ -157,16 +157,21 @@ def errors(states: dict[str, State], x: Tensor, eta: np.ndarray) -> dict[str, An
     right = {name: answer.argmax(axis=1) == order.labels[:, 0] for name, answer in answers.items()}
     return {
         "epsilon": epsilon,
-        "epsilon_reduced": {n: float(np.quantile(error_reduced, level)) for n, level in QUANTILES.items()},
+        "epsilon_reduced": epsilon_reduced,
         "certain": {
             "f": float((2 * error < gap.to_first).mean()),
             "phi": float((2 * error_reduced < gap.reduced).mean()),
         },
         "p_j": {name: float(disturbed(gap, tau).mean()) for name, tau in taus.items()},
-        "fresh": {
-            region: {name: float(hits[where].mean()) for name, hits in right.items()}
-            for region, where in {"J": inside, "outside J": ~inside}.items()
-        },
+        "fresh": _by_region(right, {"J": inside, "outside J": ~inside}),
+    }
+
+
+def _by_region(right: dict[str, np.ndarray], regions: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Shares of the rows of a region that are right; NaN where it has none."""
+    return {
+        region: {n: float(hits[where].mean()) if where.any() else float("nan") for n, hits in right.items()}
+        for region, where in regions.items()
     }
 
 
@@ -220,12 +225,7 @@ def pseudo_label_shares(
     return {
         "facts": {name: float(value) for name, value in facts.items()},
         "rows_in": {region: int(where.sum()) for region, where in regions.items()},
-        "consistency": {
-            region: {
-                n: float(hits[where].mean()) if where.any() else float("nan") for n, hits in right.items()
-            }
-            for region, where in regions.items()
-        },
+        "consistency": _by_region(right, regions),
         "curve": {
             "rows": binned()[0].astype(float),
             "right": {name: binned(weights=hits[both])[0] for name, hits in right.items()},
@@ -269,24 +269,7 @@ def branch_opinions(state: State, x: Tensor, mask: Tensor) -> tuple[Tensor, Opin
 
 
 def agreement(p: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Per row the probability that the argmax is this label when ties are broken at random.
-
-    Ties matter: with two candidates and uniform weights v is (1/2, 1/2).
-    """
+    """Per row the probability that the argmax is this label when ties are broken at random. They matter: with
+    two candidates and uniform weights v is (1/2, 1/2)."""
     best = p >= p.max(axis=1, keepdims=True) - 1e-6
     return best[np.arange(len(p)), label] / best.sum(axis=1)
-
-
-def _tensor(x: np.ndarray) -> Tensor:
-    return torch.from_numpy(x).float()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small nets train fastest on one core, and one core is what the time limit counts."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
