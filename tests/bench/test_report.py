@@ -132,6 +132,7 @@ def test_a_table_needs_neither_its_methods_nor_its_reference(folder, monkeypatch
     assert "•/◦: RPLG significantly" in as_text(result)
     object.__setattr__(result.protocol, "reference", "other")
     assert "significantly" not in as_text(result)
+    assert "No tests: they compare with other, which has no row here" in as_text(result)
 
 
 def test_the_published_number_stands_beside_ours(folder, monkeypatch):

@@ -1,6 +1,7 @@
 """`python -m oneof.lab PROTOCOL`: `oneof bench` without the command line's own packages (tyro, rich).
 
-For machines on which only the source tree and torch are at hand.
+For machines on which only the source tree and torch are at hand. Methods of your own are named in the
+environment: `ONEOF_PLUGINS=mine PYTHONPATH=FOLDER`, for FOLDER/mine.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from oneof.training.recipe import literal_words
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m oneof.lab", description=BenchOptions.__doc__)
+    parser = argparse.ArgumentParser("python -m oneof.lab", description=BenchOptions.__doc__, epilog=__doc__)
     parser.add_argument("protocol", nargs="?", default=BenchOptions.protocol)
     hints = get_type_hints(BenchOptions)
     for option in fields(BenchOptions)[1:]:

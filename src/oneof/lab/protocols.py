@@ -82,14 +82,14 @@ SHORT_RECIPE: dict[str, Any] = {**PAPER_RECIPE, **FIXED_LENGTH, "epochs": 70, "s
 IMAGE_FIGURES = ("accuracies", "curves", "consistency", "opinions", "convergence", "weights")
 
 
-def on_short_schedule(
+def on_cosine_schedule(
     name: str, title: str, entries: tuple[Row, ...], data: tuple[str, ...], splits: int = 3, **more: Any
 ) -> Protocol:
-    """A protocol on images with 70 epochs; epoch logs are kept of all trainings, which makes them the same
-    jobs in every such protocol."""
+    """A protocol on images, of 70 epochs unless `more` says so; epoch logs are kept of all trainings, which
+    makes them the same jobs in every such protocol."""
     common: dict[str, Any] = {"recipe": SHORT_RECIPE, "search": None}
     common |= {"seeds": tuple(range(splits)), "curves": splits}
-    return Protocol(name, f"Images, short schedule: {title}", entries, data, ("by data",), **(common | more))
+    return Protocol(name, f"Images, cosine schedule: {title}", entries, data, ("by data",), **(common | more))
 
 
 RPLG_FAMILY = default_rows("rplg", "rplg-nm", "proden")
@@ -149,35 +149,39 @@ PROTOCOLS: dict[str, Protocol] = {
             tuple(row for row in IMAGE_ENTRIES if row.label != "rplg-nm"), BENCHMARKS, ("by data",),
             search=None, seeds=tuple(range(5)), curves=5, paper_table="table1",
         ),
-        on_short_schedule(
+        on_cosine_schedule(
             "images", "table 1 of the paper on a short schedule", IMAGE_ENTRIES, SHORT_DATA,
             figures=IMAGE_FIGURES, paper_table="table1",
         ),
-        on_short_schedule(
+        on_cosine_schedule(
             "images-tiny", "table 1 of the paper, TinyImageNet in 30 epochs", IMAGE_ENTRIES,
             ("tiny-imagenet",), splits=1, recipe={**SHORT_RECIPE, "epochs": 30},
             figures=IMAGE_FIGURES, paper_table="table1",
         ),
-        on_short_schedule(
+        on_cosine_schedule(
+            "images-long", "table 1 of the paper, as long as there", IMAGE_ENTRIES, ("cifar10",), splits=1,
+            recipe={**SHORT_RECIPE, "epochs": 250}, figures=IMAGE_FIGURES, paper_table="table1",
+        ),
+        on_cosine_schedule(
             "images-equal-information", "every method with the same clean rows in its loss", IMAGE_ENTRIES,
             SHORT_DATA, recipe={**SHORT_RECIPE, "clean_weight": 0.5}, information="loss", reference="rplg+",
         ),
-        on_short_schedule(
+        on_cosine_schedule(
             "images-no-clean", "no method sees a clean row",
             (PLUS, *default_rows("rplg-nm-prior"), *IMAGE_ENTRIES[2:]), SHORT_DATA,
             information="none", reference="rplg+",
         ),
-        on_short_schedule(
+        on_cosine_schedule(
             "images-tuned", "RPLG and RPLG-NM with settings chosen by the validation rows",
             tuple(row for row in IMAGE_ENTRIES if row.label in ("rplg", "rplg-nm", "proden")),
             ("fmnist", "cifar10"), search=Search(seeds=(0,), grids=IMAGE_GRIDS), figures=IMAGE_FIGURES,
         ),
-        on_short_schedule(
+        on_cosine_schedule(
             "images-alpha", "RPLG by alpha",
             tuple(Row(f"alpha {a}", "rplg", {**ON_IMAGES, "alpha": a}) for a in ALPHAS),
             ("cifar10", "fmnist"), splits=1, reference="alpha 0.3", figures=("sensitivity",),
         ),
-        on_short_schedule(
+        on_cosine_schedule(
             "images-clean-rows", "RPLG by meta-gradient and by the clean rows of a step", CLEAN_ROWS,
             ("cifar10",), splits=1, reference="head, 256 rows", figures=("accuracies",),
         ),

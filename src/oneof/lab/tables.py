@@ -136,9 +136,11 @@ def notes(result: Result, net: str) -> list[str]:
     else:
         n = " or ".join(map(str, counts))
         parts = [f"Test accuracy in %, mean ± standard deviation over n = {n} splits."]
+        name = method_title(p.reference)
         if p.reference in result.labels:
-            name = method_title(p.reference)
             parts.append(f"•/◦: {name} significantly better/worse (paired t-test, 0.05).")
+        else:
+            parts.append(f"No tests: they compare with {name}, which has no row here (--methods).")
         lines = [" ".join([*parts, "Mean rank: over splits, then data sets; 1 is best."])]
     if any(c.selection_minus_test is not None for c in cells):
         lines.append(
