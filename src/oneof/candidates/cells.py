@@ -1,4 +1,4 @@
-"""Cells as people write them: what is missing, text, label cells, ids, the order of classes.
+"""Cells as people write them: what is missing, text, label cells, spellings, ids, the order of classes.
 
 Everything that looks at a single value of a table, of `y` or of a file asks this module. Work goes over the
 distinct values of a column, so that a million lines take seconds.
@@ -10,7 +10,9 @@ import ast
 import difflib
 import json
 import re
+import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +54,7 @@ def is_missing(value: Any) -> bool:
     """Whether a value says nothing: None, NaN of any kind, pandas' NA and NaT, blank text, an empty list.
 
     Texts such as "nan", "NA" or "None" (`NO_VALUE`) are texts: a class may have that name. Only in a column
-    of numbers they stand for a missing one (`oneof.tables.columns`).
+    of numbers they stand for a missing one (`oneof.tables.table`).
     """
     if value is None or isinstance(value, str):
         return value is None or not value.strip()
@@ -299,3 +301,35 @@ def rows_of_tasks(
         value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
         raise CellError(line, place(line), unknown(value, names, "id of a row") + advice)
     return np.array(rows, dtype=np.int64), names
+
+
+def spelling_of(name: str) -> str:
+    """What the spellings of a name have in common."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
+
+
+def one_spelling(cells: Sequence[Any]) -> list[Any]:
+    """Cells with a label or several, each label spelled as it is most often."""
+    usual: dict[str, str] = {}
+    times = Counter(v for cell in cells for v in _labels(cell) if isinstance(v, str))
+    for label, _ in times.most_common():
+        usual.setdefault(spelling_of(label), label)
+    made = []
+    for cell in cells:
+        if labels := [usual[spelling_of(v)] for v in _labels(cell) if isinstance(v, str)]:
+            cell = tuple(dict.fromkeys(labels)) if isinstance(cell, COLLECTIONS) else labels[0]
+        made.append(cell)
+    return made
+
+
+def spelled_as(labels: np.ndarray, classes: Iterable[Any]) -> np.ndarray:
+    """Labels in the spelling of these classes, where they are one of them."""
+    names = {name for name in classes if isinstance(name, str)}
+    usual = {spelling_of(name): name for name in names}
+    made = labels.astype(object)
+    made[:] = [usual.get(spelling_of(v), v) if isinstance(v, str) and v not in names else v for v in labels]
+    return made
+
+
+def _labels(cell: Any) -> Sequence[Any]:
+    return list(cell) if isinstance(cell, COLLECTIONS) else [cell]

@@ -24,9 +24,10 @@ from oneof.candidates.cells import (
     counted,
     in_column,
     is_missing,
+    one_spelling,
     short,
+    spelling_of,
 )
-from oneof.candidates.spelling import form, one_spelling
 
 Answer = Literal[
     "sets",
@@ -237,7 +238,7 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     texts = [name for name in classes if isinstance(name, str)]
     by_form: dict[str, list[str]] = {}
     for name in texts:
-        by_form.setdefault(form(name), []).append(name)
+        by_form.setdefault(spelling_of(name), []).append(name)
     alike = [names for names in by_form.values() if len(names) > 1]
     if alike:
         made.append(

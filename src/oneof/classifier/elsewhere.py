@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from oneof.candidates import Candidates
-from oneof.classifier.baselines import KnownRows
+from oneof.classifier.contenders import KnownRows
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, write_with
 from oneof.tables.unpacking import stored_arrays

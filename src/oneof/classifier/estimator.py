@@ -17,11 +17,10 @@ from sklearn.utils.validation import _check_sample_weight
 
 from oneof.classifier.chosen import ChoicePart
 from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows, without_clean_rows
-from oneof.classifier.habits import ScikitHabits
 from oneof.classifier.inputs import as_candidates, class_array
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
-from oneof.classifier.settings import Weighted, checked_recipe, clean_weight, row_weights
+from oneof.classifier.settings import ScikitHabits, Weighted, checked_recipe, clean_weight, row_weights
 from oneof.methods import Method, make_method
 from oneof.methods.rows import DENSE
 from oneof.training import Recipe, Run, Silent, default_progress, train

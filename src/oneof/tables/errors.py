@@ -23,16 +23,9 @@ def reading(path: Path | str, what: str, advice: str = "") -> Iterator[None]:
 
     Parsers raise what they trip over: SyntaxError, TokenError, zlib.error, NotImplementedError,
     RecursionError, a bare MemoryError; polars panics with something that is not even an `Exception`.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    what : str
-        What it ought to be: "npz file".
-    advice : str, optional
-        What to do, for the end of the message: "fetch it again".
+    `what` it ought to be ("npz file") and `advice` ("fetch it again") are parts of the message.
     """
+    more = f"; {advice}" if advice else ""
     try:
         yield
     except (DataError, CandidateError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -40,16 +33,10 @@ def reading(path: Path | str, what: str, advice: str = "") -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"{path}: no such file.") from None
     except MemoryError as error:
-        raise DataError(f"{path}: it does not fit into memory{_more(advice)}.") from error
+        raise DataError(f"{path}: it does not fit into memory{more}.") from error
     except BaseException as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-        reason = (
-            "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
-        )
-        reason = f"{reason[:200]}" or type(error).__name__
-        raise DataError(f"{path}: not a readable {what} ({reason}){_more(advice)}.") from error
-
-
-def _more(advice: str) -> str:
-    return f"; {advice}" if advice else ""
+        deep = isinstance(error, RecursionError)
+        reason = "it is nested too deeply" if deep else " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: not a readable {what} ({reason or type(error).__name__}){more}.") from error

@@ -19,10 +19,9 @@ import numpy as np
 
 from oneof.candidates.questions import scores_of
 from oneof.tables.errors import DataError, reading
-from oneof.tables.parquet import needs_polars, scan
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm, long_cells, opened
-from oneof.tables.unpacking import refuse_bomb, stored_arrays
+from oneof.tables.unpacking import needs_polars, refuse_bomb, scan, stored_arrays
 
 MOST_ROWS = 32768
 BATCH_BYTES = 32 << 20

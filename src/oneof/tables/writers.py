@@ -17,7 +17,7 @@ import numpy as np
 from oneof.candidates.cells import SEPARATOR
 from oneof.tables.errors import DataError
 from oneof.tables.files import HALF_CHARACTERS, replacing
-from oneof.tables.parquet import needs_polars
+from oneof.tables.unpacking import needs_polars
 
 PART_BYTES = 32 << 20
 WRITTEN = (".csv", ".tsv", ".parquet")

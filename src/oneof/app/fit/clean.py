@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.training_data import TrainingData
-from oneof.candidates.cells import cell_text, short
+from oneof.candidates.cells import cell_text, short, spelled_as
 from oneof.candidates.questions import QuestionError
-from oneof.candidates.spelling import spelled_as
 from oneof.classifier.inputs import known, label_columns
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError

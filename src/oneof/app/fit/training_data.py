@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers, without_repeats
-from oneof.candidates import Candidates, spelling
+from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import counted, is_missing, native
+from oneof.candidates.cells import counted, is_missing, native, spelling_of
 from oneof.candidates.compact import row_blocks
 from oneof.candidates.questions import about_features, ask
 from oneof.methods.rows import DENSE
@@ -135,13 +135,13 @@ class TrainingData:
     def label_columns(self) -> list[str]:
         """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
         assert self.table is not None
-        classes = {spelling.form(str(name)) for name in self.candidates.classes}
+        classes = {spelling_of(str(name)) for name in self.candidates.classes}
         people = set(self.answers.workers) if self.answers is not None and self.answers.named else set()
         found = []
         for name, values in self.table.columns.items():
             if isinstance(values, list) and all(isinstance(v, str) or is_missing(v) for v in values):
                 texts = {v.strip() for v in values if not is_missing(v)}
-                labels = (spelling.form(part) for text in texts for part in text.split("|"))
+                labels = (spelling_of(part) for text in texts for part in text.split("|"))
                 if texts and not _numbers(texts) and (name in people or all(v in classes for v in labels)):
                     found.append(name)
         return found

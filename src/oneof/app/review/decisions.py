@@ -27,8 +27,7 @@ from filelock import FileLock
 from oneof.app.review.folder import ReviewError
 from oneof.candidates import Candidates
 from oneof.candidates.cells import cell_text, is_missing, short
-from oneof.tables.files import only_plain_entries
-from oneof.tables.sealed import SEAL, seal, unseal
+from oneof.tables.files import SEAL, only_plain_entries, seal, unseal
 
 FILE = "decisions.jsonl"
 ACTIONS = ("decide", "skip", "undo")

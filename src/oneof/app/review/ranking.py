@@ -36,7 +36,7 @@ from scipy.sparse import csr_array, issparse
 from oneof.app.review.beliefs import dense_rows
 from oneof.app.review.folder import ReviewData
 from oneof.candidates.compact import row_blocks
-from oneof.tables.columns import numbers
+from oneof.tables.table import numbers
 
 if TYPE_CHECKING:
     from oneof.app.review.decisions import Decisions

@@ -12,35 +12,16 @@ from oneof.candidates.cells import CellError, ordered, short
 from oneof.candidates.questions import scores_of
 from oneof.tables.errors import DataError
 from oneof.tables.reader import KINDS, read_json, read_lines, read_table
-from oneof.tables.table import listed, numbers_of
+from oneof.tables.table import numbers_of
 from oneof.tables.text import TextForm
 from oneof.tables.unpacking import refuse_bomb, stored_arrays
 
 # what columns are usually called; earlier names win
 TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", "image", "file")
-WORKER = (
-    "worker",
-    "worker_id",
-    "annotator",
-    "annotator_id",
-    "rater",
-    "user",
-    "user_id",
-    "labeler",
-    "performer",
-)
-LABEL = (
-    "label",
-    "labels",
-    "answer",
-    "answers",
-    "candidates",
-    "choice",
-    "class",
-    "response",
-    "responses",
-    "vote",
-)
+PEOPLE = ("worker", "worker_id", "annotator", "annotator_id", "rater")
+WORKER = (*PEOPLE, "user", "user_id", "labeler", "performer")
+SAID = ("label", "labels", "answer", "answers", "candidates")
+LABEL = (*SAID, "choice", "class", "response", "responses", "vote")
 ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "name")
 
 
@@ -48,7 +29,7 @@ def column(columns: dict[str, Any], given: str | None, guesses: Sequence[str], p
     """The name of a column: the one that was given, or the first of the usual names that is there."""
     if given is not None:
         if given not in columns:
-            raise DataError(f'{path} has no column "{given}"; it has the columns {listed(columns)}.')
+            raise DataError(f'{path} has no column "{given}"; it has the columns {short(columns, 20)}.')
         return given
     by_form = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in reversed(columns)}
     return next((by_form[guess] for guess in guesses if guess in by_form), None)
@@ -61,7 +42,7 @@ def needed(
     found = column(columns, given, guesses, path)
     if found is None:
         raise DataError(
-            f"{path}: which column holds the {option}? It has the columns {listed(columns)}.\n"
+            f"{path}: which column holds the {option}? It has the columns {short(columns, 20)}.\n"
             f"  Name it with --{option}."
         )
     return found
@@ -130,6 +111,6 @@ def names_of(given: Sequence[str], what: str) -> list[Any]:
     name = column(columns, None, ID, path) if len(columns) > 1 else next(iter(columns))
     if name is None:
         raise DataError(
-            f'{path}: which column holds the {what}? Call it "id"; it has the columns {listed(columns)}.'
+            f'{path}: which column holds the {what}? Call it "id"; it has the columns {short(columns, 20)}.'
         )
     return list(columns[name])

@@ -12,10 +12,9 @@ from typing import Any
 
 from oneof.candidates import UNKNOWN, CandidateError
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import short
+from oneof.candidates.cells import one_spelling, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels
-from oneof.candidates.spelling import one_spelling
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.files import sha256_of
@@ -24,7 +23,6 @@ from oneof.tables.importers.columns import ID, LABEL, TASK, WORKER, column, name
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import line_of, read_json, read_table
-from oneof.tables.table import listed
 from oneof.tables.text import TextForm
 
 
@@ -54,7 +52,7 @@ def _crowd(path: Path, options: ImportOptions) -> Annotations:
     task = needed(columns, options.task, TASK, "task", path)
     worker = column(columns, options.worker, WORKER, path)
     label = needed(columns, options.label, LABEL, "label", path)
-    silent = f"no column names the annotators (the columns {listed(columns)}): every line is one answer"
+    silent = f"no column names the annotators (the columns {short(columns, 20)}): every line is one answer"
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
