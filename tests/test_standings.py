@@ -8,8 +8,9 @@ import torch
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
+from oneof.classifier.chosen import further_criteria
 from oneof.classifier.contenders import ChoiceData, Contender, KnownRows, fit_baseline, portfolio, promising
-from oneof.classifier.standings import as_good, further_criteria, note, ordered, table
+from oneof.classifier.standings import as_good, note, ordered, table
 from tests.test_choice import MASK, X, Y, answered, auto
 
 # ---- who takes part, and who is better --------------------------------------------------------

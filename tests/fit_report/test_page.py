@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from oneof.app.fit_page import fit_facts, write_fit_report
-from oneof.app.fit_page.figures import (
+from oneof.app.fit_page.page import (
     comparison,
     confidence_histogram,
     count_ticks,
     curve,
+    draw,
     nice_top,
+    render,
     size_bars,
+    summary,
 )
-from oneof.app.fit_page.page import draw, render, summary
 from oneof.app.review import ReviewData
 from oneof.candidates import Candidates
 from tests.fit_report.test_facts import outcome

@@ -8,6 +8,7 @@ the winner learns from all.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
 """What a choice leaves behind beside the model."""
+
+COVERING, SUPPORT = "covering rate", "support of the prediction"
+"""What candidate sets can tell of a contender."""
 
 COMPARING = 0.5
 """Share of a budget for the comparison; the last fit has the rest."""
@@ -81,6 +85,13 @@ class ChoicePart:
         for name in ("settings_", "out_of_fold_", "label_errors_"):
             vars(plain).pop(name, None)
         return plain
+
+
+def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What decides where the score leaves contenders equal, with its key in `selection_`; a table of scores
+    alone would leave it open why an equal one is not as good."""
+    names = [(name, name.replace(" ", "_")) for name in (COVERING, SUPPORT)]
+    return [(n, key) for row in selection[:1] for n, key in names if key in row and n != row["judged_by"]]
 
 
 def choose_by_some_or_all(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
+from oneof.classifier.chosen import COVERING, SUPPORT
 from oneof.classifier.scoring import label_free
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
 """Standard errors of the difference within which two contenders count as equal."""
-COVERING, SUPPORT = "covering rate", "support of the prediction"
 RECORDS = ("crowd", "rplg+", "proden", "cc")
 """Methods in the order of `results/rplg_plus`, on tables."""
 
@@ -130,13 +130,6 @@ def mean_and_error(row_values: np.ndarray) -> tuple[float, float]:
 def score(contender: Contender, data: ChoiceData) -> float:
     """By the first criterion, over the rows judged so far."""
     return mean_and_error(criteria(contender, data)[0])[0]
-
-
-def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What decides where the score leaves contenders equal, with its key in `selection_`; a table of scores
-    alone would leave it open why an equal one is not as good."""
-    names = [(name, name.replace(" ", "_")) for name in (COVERING, SUPPORT)]
-    return [(n, key) for row in selection[:1] for n, key in names if key in row and n != row["judged_by"]]
 
 
 def table(

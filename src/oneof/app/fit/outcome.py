@@ -19,7 +19,7 @@ from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
 from oneof.app.fit_page.page import REVIEWED, model_settings, write_fit_report
 from oneof.app.review.beliefs import Beliefs, beliefs, best
 from oneof.app.review.folder import ReviewData
-from oneof.app.review.similar import places_of
+from oneof.app.review.ranking import places_of
 from oneof.candidates.cells import SEPARATOR
 from oneof.candidates.compact import CompactSets
 from oneof.classifier.estimator import PartialLabelClassifier

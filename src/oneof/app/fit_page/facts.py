@@ -1,4 +1,4 @@
-"""The numbers of the report after a fit, each computed from what the fit left behind."""
+"""The numbers and sentences of the report after a fit, made from what the fit left behind."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from oneof.app.review.beliefs import Beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
+from oneof.candidates.cells import counted
 from oneof.candidates.describe import pairs_of, together_counts
 
 KEPT = 0.05
@@ -257,3 +258,70 @@ def _classes(
 
 def _counts(sizes: np.ndarray) -> dict[int, int]:
     return {size: int(count) for size, count in enumerate(np.bincount(sizes)) if count}
+
+
+# ---- in sentences -----------------------------------------------------------------------------
+
+
+def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
+    """Plain sentences, the most important first."""
+    made = []
+    rows = f"{facts.learned:,} rows with {outcome.data.candidates.n_classes} classes"
+    if facts.accuracy is not None:
+        a = facts.accuracy
+        made.append(
+            f"The model learned from the candidates of {rows}. On {a.n} rows with a trusted label that it "
+            f"never saw it is right {a.value:.1%} of the time; with so many rows the true value lies between "
+            f"{a.low:.1%} and {a.high:.1%} (95 %)."
+        )
+        made.append(_calibrated(facts, a.n))
+    else:
+        made.append(
+            f"The model learned from the candidates of {rows}. Nobody can say how often it is right: there "
+            "are no rows with a trusted label that it did not learn from. "
+            + (outcome.clean or "No trusted labels were given.")
+        )
+    expected = outcome.data.expected_errors
+    if expected is not None:
+        made.append(
+            f"Of the {facts.learned:,} labels it chose among candidates about {expected:,} "
+            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong; the most doubtful "
+            "ones are listed below."
+        )
+    if facts.resolved.n:
+        made.append(
+            f"Of the {facts.resolved.n:,} rows with more than one candidate it has made up its mind about "
+            f"{facts.resolved.value:.0%} (one label has at least {DECIDED:.0%} of the mass)."
+        )
+    if facts.changed.k:
+        made.append(
+            f"In {counted(facts.changed.k, 'row')} ({facts.changed.value:.1%}) it predicts another label "
+            f"than the one it was trained towards, in {facts.outside.k:,} of them one outside the candidates."
+        )
+    if facts.pairs and facts.pairs[0].rows > 1:
+        pair = facts.pairs[0]
+        made.append(
+            f"The classes that stand together most often are “{pair.a}” and “{pair.b}” ({pair.rows:,} rows)."
+        )
+    if outcome.doubtful and expected is None:
+        doubtful = len(outcome.doubtful)
+        made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
+    return made
+
+
+def _calibrated(facts: FitFacts, n: int) -> str:
+    """Whether probabilities can be read as they are."""
+    error = facts.ece
+    excess = sum(b.right.n * (b.confidence - b.right.value) for b in facts.bins) / max(1, n)
+    few = f" With {n} rows this is a rough figure." if n < 200 else ""
+    if error is None or error < 0.05:
+        return f"Its probabilities can be read as they are (calibration error {error:.1%}).{few}"
+    if abs(excess) < 0.02:
+        return f"Its probabilities are off in both directions (calibration error {error:.1%}).{few}"
+    way, where = (
+        ("surer than it should be", "above") if excess > 0 else ("less sure than it could be", "below")
+    )
+    return (
+        f"It is {way}: its confidence is {abs(excess):.1%} {where} its accuracy on average "
+        f"(calibration error {error:.1%}).{few}"
+    )

@@ -67,14 +67,8 @@ class Decisions:
     holds rows that were put aside, `undo` what can be taken back, the latest last. `foreign` counts lines
     about other data, which are left alone; `reviewed` tells whether the page wrote any of the lines.
 
-    Parameters
-    ----------
-    place : path
-        The folder of a fit, or a file that ends in .jsonl; by hand a line has a label and an id or a row.
-    data
-        The rows, with candidates and ids.
-    strict : bool
-        Raise on an id or a label that is not there, instead of counting the line as one about other data.
+    `place` is the folder of a fit, or a file that ends in .jsonl; by hand a line has a label and an id or a
+    row. `strict`: an id or a label that is not there is an error, not a line about other data.
     """
 
     def __init__(self, place: str | os.PathLike[str], data: DecidedRows, strict: bool = False) -> None:
