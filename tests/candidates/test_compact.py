@@ -210,7 +210,7 @@ def test_describe_matches_a_dense_twin(mask, dense_share):
         return
     truth = mask.argmax(axis=1)
     with pytest.MonkeyPatch.context() as patch:  # by a matrix product, or by a sparse one
-        patch.setattr("oneof.candidates.describe.DENSE_SHARE", dense_share)
+        patch.setattr("oneof.candidates.compact.DENSE_SHARE", dense_share)
         facts = describe(quiet(mask, truth=truth))
         np.testing.assert_array_equal(co_occurrence(quiet(mask)), mask.astype(int).T @ mask.astype(int))
     twin = described_by_hand(mask, truth)

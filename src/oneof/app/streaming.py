@@ -14,7 +14,8 @@ import numpy as np
 
 from oneof.app.wishes import Wishes
 from oneof.candidates.cells import short
-from oneof.classifier.prediction import allowed_mask, restricted
+from oneof.candidates.compact import restricted
+from oneof.classifier.prediction import allowed_mask
 from oneof.classifier.scoring import sets_within
 from oneof.tables.errors import DataError
 from oneof.tables.reader import rows_per_batch, table_batches

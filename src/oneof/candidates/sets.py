@@ -27,15 +27,12 @@ from oneof.candidates.checks import (
     checked_truth,
     one_set,
 )
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import DENSE, CompactSets
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
 
 __all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning", "sets_hash"]
-
-CACHED_MASK = 2**24
-"""A dense mask of at most so many entries is kept once it was asked for."""
 
 
 class Candidates:
@@ -206,7 +203,7 @@ class Candidates:
             return vars(self)["_mask"]
         mask = self.compact.dense()
         mask.setflags(write=False)
-        if mask.size <= CACHED_MASK:
+        if mask.size <= DENSE:  # kept once it was asked for
             vars(self)["_mask"] = mask
         return mask
 

@@ -21,7 +21,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 from torch import nn
 
-from oneof.classifier.scoring import restricted
+from oneof.candidates.compact import restricted
 
 COOLEST, HOTTEST = 0.05, 20.0
 TINY = 1e-12

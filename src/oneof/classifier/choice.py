@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
+from oneof.candidates.compact import restricted
 from oneof.classifier.calibration import LabelErrors, label_errors, temperature, tempered
 from oneof.classifier.contenders import METHODS, ChoiceData, Contender, fit_baseline, portfolio, promising
 from oneof.classifier.elsewhere import FoldFiles, opinions_from_cluster
-from oneof.classifier.scoring import restricted
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.methods.targets import EXPONENT
 from oneof.training.progress import closing

@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.candidates import Candidates
+from oneof.candidates.compact import DENSE, restricted
 from oneof.classifier.calibration import LabelErrors
-from oneof.classifier.clean import clean_vector, with_clean_rows, without_clean_rows
-from oneof.classifier.inputs import is_pair, known
-from oneof.classifier.scoring import restricted
-from oneof.methods.rows import DENSE
+from oneof.classifier.inputs import clean_vector, is_pair, known, with_clean_rows, without_clean_rows
 
 if TYPE_CHECKING:
     from oneof.classifier.choice import Selected

@@ -21,10 +21,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, KFold
 
 from oneof.candidates import Candidates
+from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
-from oneof.classifier.clean import read_clean, set_sizes
-from oneof.classifier.inputs import as_numpy, class_array
-from oneof.classifier.scoring import restricted
+from oneof.classifier.inputs import as_numpy, class_array, read_clean
+from oneof.classifier.settings import set_sizes
 from oneof.methods import make_method
 from oneof.nets import TABLE_NETS, build_net
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,21 +14,26 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight
 
+from oneof.candidates.compact import is_large
+from oneof.classifier import settings
 from oneof.classifier.chosen import ChoicePart
-from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows, without_clean_rows
-from oneof.classifier.inputs import as_candidates, class_array
+from oneof.classifier.inputs import (
+    as_candidates,
+    class_array,
+    learns_from_clean,
+    with_clean_rows,
+    without_clean_rows,
+)
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
-from oneof.classifier.settings import ScikitHabits, Weighted, checked_recipe, clean_weight, row_weights
 from oneof.methods import Method, make_method
-from oneof.methods.rows import DENSE
 from oneof.training import Recipe, Run, Silent, default_progress, train
 from oneof.training.progress import Progress
 from oneof.training.sources import some_rows, stay_in_file
 from oneof.training.tracking import Several
 
 
-class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMixin, BaseEstimator):
+class PartialLabelClassifier(settings.ScikitHabits, ChoicePart, Predictions, ClassifierMixin, BaseEstimator):
     """A classifier learned from rows that carry one of several possible labels.
 
     Parameters
@@ -267,7 +271,9 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
             read = partial(self._inputs, reset=False)
             roles = with_clean_rows(X, clean, self.classes_, read, self.selection_share, recipe.seed)
         n_clean = 0 if roles.clean is None else len(roles.clean)
-        self.clean_weight_ = clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
+        self.clean_weight_ = (
+            settings.clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
+        )
         recipe = replace(recipe, clean_weight=self.clean_weight_)
         learns = learns_from_clean(method, recipe, len(X))
         if clean is not None and not learns and recipe.patience is None:
@@ -285,9 +291,9 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
             self.scaling_ = self._fitted_scaling(some_rows(X, roles.rows))
         self.input_shape_ = tuple(map(int, X.shape[1:]))
         x, roles = self.prepare(X), roles.prepared(self.prepare)
-        weights = row_weights(sample_weight, self.class_weight, candidates)
+        weights = settings.row_weights(sample_weight, self.class_weight, candidates)
         trained = train(
-            method if weights is None else Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
+            method if weights is None else settings.Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
             self._present_net(x) if continues else self._net_or_maker(x),
             some_rows(x, roles.rows),
             candidates.take(roles.rows),
@@ -305,7 +311,7 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         self.clean_source_ = "none" if clean is None else "given"
         self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
         self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
-        self.trained_on_ = set_sizes(candidates.sizes[roles.rows])
+        self.trained_on_ = settings.set_sizes(candidates.sizes[roles.rows])
         self.checked_ = None
         # confidence goes by labelled rows that had no part in the training, not even in its end
         apart = roles.clean if roles.selection is None and not learns else roles.selection
@@ -322,12 +328,12 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
                 lambda held: self.prepared_proba(x[held]),
             )
 
-        self.transduction_ = transduction if math.prod(candidates.shape) > DENSE else transduction()
+        self.transduction_ = transduction if is_large(candidates.shape) else transduction()
         return self
 
     def recipe(self, n_rows: int | None = None) -> Recipe:
         """How `fit` will train on so many rows; raises on settings that cannot be meant."""
-        return checked_recipe(self, n_rows)
+        return settings.checked_recipe(self, n_rows)
 
     def progress(self, name: str, epochs: int) -> Progress:
         """What hears of a training: the bar where there is one, and the callbacks."""
@@ -336,8 +342,6 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
             return shown
         config = {"method": name, "net": str(self.net), "epochs": epochs, "lr": self.lr}
         return Several(shown, *self.callbacks, config=config)
-
-    # ---- the rest of the contract -------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder: weights as safetensors, everything else as JSON."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oneof.candidates import Candidates
 from oneof.candidates.cells import short
+from oneof.candidates.compact import restricted
 from oneof.classifier.calibration import ENOUGH, cool, temperature
 from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
 from oneof.classifier.network import NetworkPart
@@ -23,7 +24,6 @@ from oneof.classifier.scoring import (
     RiskCoverage,
     calibration_scores,
     covering_rate,
-    restricted,
     risk_coverage,
     score_limit,
     sets_within,

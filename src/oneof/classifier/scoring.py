@@ -77,14 +77,6 @@ def label_free(p: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return _at_prediction(mask, p), share
 
 
-def restricted(probabilities: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Each row renormalised to the labels of its mask; rows without any mass there become uniform."""
-    inside = probabilities * mask
-    mass = inside.sum(axis=1, keepdims=True)
-    flat = mask / mask.sum(axis=1, keepdims=True)
-    return np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)
-
-
 def _at_prediction(values: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The value of every row at its most probable class."""
     return _checked(values, p)[np.arange(len(p)), p.argmax(axis=1)]

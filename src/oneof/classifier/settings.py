@@ -48,6 +48,16 @@ def clean_weight(given: float | None, n_clean: int, images: bool) -> float:
     return CLEAN_WEIGHT_OF_IMAGES if images else CLEAN_WEIGHT
 
 
+def set_sizes(sizes: np.ndarray) -> dict[str, Any]:
+    """How many rows there are and how large their sets: for the record of a model."""
+    return {
+        "rows": len(sizes),
+        "mean_set_size": round(float(sizes.mean()), 4),
+        "largest_set": int(sizes.max()),
+        "singletons": int((sizes == 1).sum()),
+    }
+
+
 def checked_recipe(model: PartialLabelClassifier, n_rows: int | None = None) -> Recipe:
     """The recipe of a model's settings for so many rows, or an error on what cannot be meant."""
     for name in ("epochs", "batch_size", "patience"):

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 
 LIMIT = 8 << 30
 """Most bytes an archive may unpack to; the largest official one needs a tenth of it."""

@@ -22,8 +22,8 @@ import numpy as np
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.compact import CompactSets
-from oneof.tables.errors import DataError, reading
-from oneof.tables.files import digest_of, read_sealed, replacing, seal, write_with
+from oneof.tables.errors import DataError
+from oneof.tables.files import digest_of, read_sealed, reading, replacing, seal, write_with
 from oneof.tables.unpacking import needs_polars, scan, stored_arrays
 
 _KIND = "oneof candidates"

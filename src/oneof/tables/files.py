@@ -1,4 +1,4 @@
-"""Writing files so that a reader never meets half of one, and digests inside them that find damage.
+"""Files: errors that name them, written so that a reader never meets half of one, digests that find damage.
 
     write_text(path, sealed_json({"epochs": 3}))
     facts = read_sealed(path.read_bytes(), path)         # DamagedError unless it is what was written
@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from oneof.candidates.cells import CandidateError
 from oneof.tables.errors import DataError
 
 HALF_CHARACTERS = "backslashreplace"
@@ -40,6 +41,31 @@ def why_not_written(error: Exception) -> str:
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{said}. Choose a folder that you may write to."
     return f"{said}. Check the path and the disk, or choose another folder."
+
+
+@contextmanager
+def reading(path: Path | str, what: str, advice: str = "") -> Iterator[None]:
+    """Whatever goes wrong with the content of a file in this block is a `DataError` that names the file.
+
+    Parsers raise what they trip over: SyntaxError, TokenError, zlib.error, NotImplementedError,
+    RecursionError, a bare MemoryError; polars panics with something that is not even an `Exception`.
+    `what` it ought to be ("npz file") and `advice` ("fetch it again") are parts of the message.
+    """
+    more = f"; {advice}" if advice else ""
+    try:
+        yield
+    except (DataError, CandidateError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except MemoryError as error:
+        raise DataError(f"{path}: it does not fit into memory{more}.") from error
+    except BaseException as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+        deep = isinstance(error, RecursionError)
+        reason = "it is nested too deeply" if deep else " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: not a readable {what} ({reason or type(error).__name__}){more}.") from error
 
 
 @contextmanager

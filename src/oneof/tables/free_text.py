@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oneof.candidates.cells import cell_text, short
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 from oneof.tables.table import text_counts
 
 MOST_VALUES = 50

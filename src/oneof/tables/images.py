@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
-from oneof.tables.errors import DataError, reading
-from oneof.tables.files import sha256_of
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading, sha256_of
 from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
 
 

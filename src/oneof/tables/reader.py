@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates.questions import scores_of
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm, long_cells, opened
 from oneof.tables.unpacking import needs_polars, refuse_bomb, scan, stored_arrays

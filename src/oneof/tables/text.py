@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 
 LONGEST_CELL = 2**24
 SEPARATORS = (",", ";", "\t", "|")

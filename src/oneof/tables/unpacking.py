@@ -20,7 +20,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 
 if TYPE_CHECKING:
     import polars

@@ -224,7 +224,7 @@ class Fit:
         """Whether clean rows have a part in training."""
         from dataclasses import replace
 
-        from oneof.classifier.clean import learns_from_clean
+        from oneof.classifier.inputs import learns_from_clean
         from oneof.classifier.settings import clean_weight
         from oneof.methods import make_method
 

@@ -16,13 +16,12 @@ import numpy as np
 from sklearn.base import clone
 from torch import nn
 
-from oneof.app.review.beliefs import OTHERS, is_large
 from oneof.candidates import Candidates
 from oneof.candidates.cells import counted
-from oneof.candidates.compact import BLOCK
+from oneof.candidates.compact import BLOCK, DENSE, OTHERS, is_large
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import is_pair, known
-from oneof.methods.rows import DENSE, places_per_row
+from oneof.methods.rows import places_per_row
 from oneof.nets import IMAGE_NETS
 from oneof.tables.errors import DataError
 from oneof.tables.unpacking import free_memory

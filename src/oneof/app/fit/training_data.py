@@ -15,9 +15,8 @@ from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers, without
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import counted, is_missing, native, spelling_of
-from oneof.candidates.compact import row_blocks
+from oneof.candidates.compact import DENSE, row_blocks
 from oneof.candidates.questions import about_features, ask
-from oneof.methods.rows import DENSE
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError

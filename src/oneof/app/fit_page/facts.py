@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from oneof.app.review.beliefs import Beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
 from oneof.candidates.cells import counted
-from oneof.candidates.describe import pairs_of, together_counts
+from oneof.candidates.compact import Beliefs, best, pairs_of
 
 KEPT = 0.05
 """A candidate counts as alive while the model gives it more than this."""
@@ -210,7 +209,7 @@ def fit_facts(outcome: FitOutcome) -> FitFacts:
 def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list[Pair]:
     """The pairs of classes that most often stand in one set, and how the model decided between them."""
     some, (label, belief) = candidates.take(rows), best(q[rows])
-    pairs, sets = pairs_of(together_counts(some)), some.compact
+    pairs, sets = pairs_of(some.compact.together()), some.compact
     order = np.argsort(-pairs[2], kind="stable")[:MOST_PAIRS]
     every = np.arange(len(sets))
     made = []

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from oneof.app.review.beliefs import Beliefs, dense_rows
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.checks import checked_positions
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import Beliefs, CompactSets, dense_rows
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, write_text, write_with
 from oneof.tables.reader import read_json

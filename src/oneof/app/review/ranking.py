@@ -33,9 +33,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from oneof.app.review.beliefs import best, dense_rows
 from oneof.app.review.folder import ReviewData
-from oneof.candidates.compact import row_blocks
+from oneof.candidates.compact import best, dense_rows, row_blocks
 from oneof.tables.table import numbers
 
 if TYPE_CHECKING:
