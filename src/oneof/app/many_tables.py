@@ -40,24 +40,15 @@ def predict_tables(
 ) -> int:
     """Predict every table of a folder; the number of rows in all that were predicted by this call.
 
-    Parameters
-    ----------
-    model : PartialLabelClassifier
-        A fitted model.
-    folder, out : paths
-        Tables as in `predict_file`, and the folder for as many files; every machine must see both.
-    address : str
-        Of the cluster, as in `Cluster`.
-    wishes, form
-        As in `predict_file`.
-    progress : function, optional
-        Called with the numbers of tables that are done and there.
+    Tables, wishes and form are those of `predict_file`, the address that of `Cluster`. Every machine must see
+    both folders. `progress` is called with the numbers of tables that are done and there.
     """
     wishes, form = wishes or Wishes(), form or TextForm()
     tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS and path.is_file())
     if not tables:
         raise DataError(f"{folder} holds no table: none of its files ends in {', '.join(KINDS)}.")
-    files = {table: out / f"{table.stem}{_ending(table)}" for table in tables}
+    endings = {table: table.suffix if table.suffix.lower() in WRITTEN else ".csv" for table in tables}
+    files = {table: out / f"{table.stem}{ending}" for table, ending in endings.items()}
     twice = [table.name for table in tables if list(files.values()).count(files[table]) > 1]
     if twice:
         raise DataError(f"{short(twice)} in {folder} would be written to one file; give them other names.")
@@ -77,10 +68,6 @@ def predict_tables(
                 if progress is not None:
                     progress(done, len(tables))
     return rows
-
-
-def _ending(table: Path) -> str:
-    return table.suffix if table.suffix.lower() in WRITTEN else ".csv"
 
 
 def _claim(out: Path, model: PartialLabelClassifier, wishes: Wishes) -> None:

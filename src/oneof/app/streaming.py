@@ -201,16 +201,21 @@ def _naming_rows(first: int) -> Iterator[None]:
 def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
     """The features of a table that a model was trained on, in its order."""
     encoder: Any = getattr(model, "encoder_", None)
-    if encoder is not None:
-        return _checked_width(model, encoder.transform(table), table)
     wanted = list(getattr(model, "feature_names_in_", []))
-    if not wanted:
-        names = [name for name in table.columns if name]
-        x = stacked([table.columns[name] for name in names]) if names else None
-        if x is None:
-            advice = "The model has no feature names: the table must hold only features."
-            x, _ = table.features(advice=advice)
-        return _checked_width(model, x, table)
+    if encoder is None and wanted:
+        return _by_name(table, wanted)
+    x = encoder.transform(table) if encoder else stacked([v for name, v in table.columns.items() if name])
+    if x is None:
+        x, _ = table.features(advice="The model has no feature names: the table must hold only features.")
+    if x.shape[1] != model.n_features_in_:
+        raise DataError(
+            f"{table.path} has {x.shape[1]} feature columns, the model was trained on "
+            f"{model.n_features_in_} without names.\n  The table must hold these and nothing else."
+        )
+    return x
+
+
+def _by_name(table: Table, wanted: list[str]) -> np.ndarray:
     if all(name in table.columns for name in wanted):
         x = stacked([table.columns[name] for name in wanted])
         if x is not None:
@@ -233,12 +238,3 @@ def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
         )
     place = {name: k for k, name in enumerate(names)}
     return x[:, [place[name] for name in wanted]]
-
-
-def _checked_width(model: PartialLabelClassifier, x: np.ndarray, table: Table) -> np.ndarray:
-    if x.shape[1] != model.n_features_in_:
-        raise DataError(
-            f"{table.path} has {x.shape[1]} feature columns, the model was trained on "
-            f"{model.n_features_in_} without names.\n  The table must hold these and nothing else."
-        )
-    return x

@@ -277,29 +277,29 @@ def rows_of_tasks(
     `drop_unknown`: a task that is none of the rows gets -1; else it is an error.
     """
     values = codes.values
-    advice = "\n  To leave such answers out: --accept unknown-tasks."
     if n_rows is not None:
+        names: list[Any] = list(range(n_rows))
         rows = [int(v) if is_whole(v) and 0 <= int(v) < n_rows else -1 for v in values]
-        if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
-            value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
-            bound = f"with {n_rows} rows a task is a whole number from 0 to {n_rows - 1}"
-            raise CellError(line, place(line), f"task {value!r} is no row; {bound}.{advice}")
-        return np.array(rows, dtype=np.int64), list(range(n_rows))
-    if ids is not None:
-        names = [tidy(name) for name in ids]
-    elif all(is_whole(value) for value in values):
-        values = [int(value) for value in values]
-        names = sorted(values)
     else:
-        return np.arange(len(values)), list(values)
-    position = {str(name): k for k, name in enumerate(names)}
-    if len(position) < len(names):
-        twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
-        raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
-    rows = [position.get(str(value), -1) for value in values]
+        if ids is not None:
+            names = [tidy(name) for name in ids]
+        elif all(is_whole(value) for value in values):
+            values = [int(value) for value in values]
+            names = sorted(values)
+        else:
+            return np.arange(len(values)), list(values)
+        position = {str(name): k for k, name in enumerate(names)}
+        if len(position) < len(names):
+            twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
+            raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
+        rows = [position.get(str(value), -1) for value in values]
     if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
         value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
-        raise CellError(line, place(line), unknown(value, names, "id of a row") + advice)
+        what = unknown(value, names, "id of a row")
+        if n_rows is not None:
+            bound = f"with {n_rows} rows a task is a whole number from 0 to {n_rows - 1}"
+            what = f"task {value!r} is no row; {bound}."
+        raise CellError(line, place(line), f"{what}\n  To leave such answers out: --accept unknown-tasks.")
     return np.array(rows, dtype=np.int64), names
 
 

@@ -21,20 +21,12 @@ DENSE_SHARE = 16
 
 @dataclass(frozen=True, eq=False)
 class CompactSets:
-    """For every row the columns of its candidates, ascending; a row may be empty.
-
-    Parameters
-    ----------
-    positions : int32 array (m,)
-        The columns of row 0, of row 1, ...
-    starts : int64 array (n + 1,)
-        Row i has `positions[starts[i] : starts[i + 1]]`.
-    n_classes : int
-        How many columns there are.
-    """
+    """For every row the columns of its candidates, ascending; a row may be empty."""
 
     positions: np.ndarray
+    """int32 (m,): the columns of row 0, of row 1, ..."""
     starts: np.ndarray
+    """int64 (n + 1,): row i has `positions[starts[i] : starts[i + 1]]`."""
     n_classes: int
 
     # ---- ways in: each gives ascending positions ----------------------------------------------

@@ -17,11 +17,7 @@ MOST_PAIRS = 10
 def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
     """Facts about candidate sets, as plain JSON-able values.
 
-    Parameters
-    ----------
-    candidates : Candidates
-    q : array (n, K), optional
-        A generator's belief in the wrong labels; adds how often the most probable wrong label is in.
+    `q` (n, K), a generator's belief in the wrong labels, adds how often the most probable wrong label is in.
 
     Returns
     -------

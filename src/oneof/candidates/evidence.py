@@ -31,17 +31,12 @@ def log_likelihoods(candidates: Candidates) -> np.ndarray | None:
         return None
     best = _best(evidence, sets)
     if is_votes(candidates):
-        spoken = vote_likelihoods(candidates)
+        found = settled_votes(candidates)
+        parts = [(found.votes[rows] @ found.log_said)[sets.dense(rows)] for rows in sets.blocks()]
+        spoken = np.concatenate(parts)  # log p(votes of the row | truth)
         return np.maximum(spoken - _best(spoken, sets), FLOOR)
     part = np.divide(evidence, best, out=np.ones_like(evidence), where=best > 0)
     return np.log(np.maximum(part, np.exp(FLOOR)))
-
-
-def vote_likelihoods(candidates: Candidates) -> np.ndarray:
-    """(m,): log p(votes of the row | truth) for each candidate, with one confusion matrix for everybody."""
-    sets, found = candidates.compact, settled_votes(candidates)
-    spoken = [(found.votes[rows] @ found.log_said)[sets.dense(rows)] for rows in sets.blocks()]
-    return np.concatenate(spoken)
 
 
 def settled_votes(candidates: Candidates) -> TrueLabels:

@@ -10,6 +10,7 @@ import hashlib
 import warnings
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -101,16 +102,15 @@ class Candidates:
                 f"[{short(names, 8)}].\n  Give one name per column."
             )
         check_rows(compact, source)
-        facts = {
-            "compact": compact.freeze(),
-            "classes": names,
-            "truth_may_be_outside": truth_may_be_outside,
-            "provenance": dict(provenance or {}),
-            "source": source,
-            "evidence": None if evidence is None else checked_evidence(evidence, compact, source),
-            "answers": answers,
-        }
-        vars(self).update(facts)
+        vars(self).update(
+            compact=compact.freeze(),
+            classes=names,
+            truth_may_be_outside=truth_may_be_outside,
+            provenance=dict(provenance or {}),
+            source=source,
+            evidence=None if evidence is None else checked_evidence(evidence, compact, source),
+            answers=answers,
+        )
         vars(self)["truth"] = None if truth is None else checked_truth(truth, self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -120,7 +120,7 @@ class Candidates:
         raise AttributeError(f"candidates are frozen: {name!r} cannot be deleted.")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_mask", "_hash")}
+        return {name: value for name, value in vars(self).items() if name not in ("_mask", "hash")}
 
     # ---- ways in ------------------------------------------------------------------------------
 
@@ -174,13 +174,11 @@ class Candidates:
     @classmethod
     def from_labels(cls, labels: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From one known label per row: every set has one member."""
-        source = more.get("source", "labels")
-        more = {"source": source, **more}
+        source = more.setdefault("source", "labels")
         values = np.asarray(labels)
         if values.ndim != 1:
-            raise CandidateError(
-                f"{source} has shape {values.shape}; labels are one value per row, shape (n,)."
-            )
+            what = "labels are one value per row, shape (n,)."
+            raise CandidateError(f"{source} has shape {values.shape}; {what}")
         made = cls.from_sets([[v] for v in values.tolist()], classes, **more)
         return made if "truth" in more else made.replace(truth=made.positions)
 
@@ -247,12 +245,10 @@ class Candidates:
         """Boolean (n,): rows with exactly one candidate."""
         return self.sizes == 1
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Digest of sets, names and evidence: the same sets have the same hash wherever they were made."""
-        if "_hash" not in vars(self):
-            vars(self)["_hash"] = sets_hash(self.compact, self.classes, self.evidence)
-        return vars(self)["_hash"]
+        return sets_hash(self.compact, self.classes, self.evidence)
 
     def sets(self) -> list[list[Any]]:
         """The candidate sets as lists of class names."""

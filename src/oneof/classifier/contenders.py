@@ -59,10 +59,7 @@ def fit_baseline(
 ) -> Any:
     """Fit a `PartialLabelClassifier` with the net "linear" by logistic regression. Returns the model.
 
-    Parameters
-    ----------
-    kind : str
-        One of `BASELINES`. "majority vote" needs evidence, "clean rows alone" clean rows.
+    "majority vote" needs evidence, "clean rows alone" clean rows; see `BASELINES`.
     """
     x, columns = X, None
     if kind == "clean rows alone":

@@ -41,14 +41,9 @@ class Predictions(NetworkPart):
     _transduction: Any
 
     def with_encoder(self, encoder: Any) -> Any:
-        """Keep with a fitted model how tables become its features. Returns the model.
+        """Keep with a fitted model the `TableEncoder` that made the X of `fit`. Returns the model.
 
         `oneof predict`, `save` and `export_onnx` then know it, and the features have the encoder's names.
-
-        Parameters
-        ----------
-        encoder : oneof.tables.encoding.TableEncoder
-            That made the X of `fit`.
         """
         check_is_fitted(self)
         names = np.asarray(encoder.feature_names, dtype=object)
@@ -60,12 +55,9 @@ class Predictions(NetworkPart):
         return self
 
     def with_transduction(self, transduction: np.ndarray) -> Any:
-        """Replace what is believed of the rows of `fit` by that of a whole table. Returns the model.
+        """Replace what is believed of the rows of `fit` by that of a whole table, (n, c). Returns the model.
 
-        Parameters
-        ----------
-        transduction : array (n, c)
-            One row per row of the table: those of `fit`, and others whose label was known.
+        Its rows are those of `fit`, and others whose label was known.
         """
         check_is_fitted(self)
         if transduction.ndim != 2 or transduction.shape[1] != len(self.classes_):

@@ -113,15 +113,7 @@ def class_scores(probabilities: np.ndarray, score: str = "probability") -> np.nd
 
 
 def calibration_scores(probabilities: np.ndarray, columns: np.ndarray) -> dict[str, np.ndarray]:
-    """Scores of the true classes of calibration rows, in rising order, for every kind of score.
-
-    Parameters
-    ----------
-    probabilities : array (m, c)
-        What the model says about rows it has not learned from.
-    columns : int array (m,)
-        Column of the true class of every row.
-    """
+    """Scores of the true classes of rows that are new to the model, rising, for every kind of score."""
     rows = np.arange(len(columns))
     return {name: np.sort(class_scores(probabilities, name)[rows, columns]) for name in SCORES}
 

@@ -29,14 +29,6 @@ RECORDS = ("crowd", "rplg+", "proden", "cc")
 """Methods in the order of `results/rplg_plus`, on tables."""
 
 
-def right_on_clean(contender: Contender, data: ChoiceData) -> np.ndarray:
-    """(m,): which clean rows were predicted right; NaN where they were not judged yet."""
-    assert data.clean is not None
-    p = contender.clean_probabilities
-    right = np.nan_to_num(p).argmax(axis=1) == data.clean.columns
-    return np.where(np.isnan(p[:, 0]), np.nan, right)
-
-
 def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.ndarray]:
     """(n,): whether the prediction is a candidate (or its support), and its share of their probability."""
     mask, p = data.candidates.mask, contender.probabilities
@@ -51,9 +43,13 @@ def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.nda
 
 
 def criteria(contender: Contender, data: ChoiceData) -> list[np.ndarray]:
-    """What decides, row by row, the first criterion first."""
+    """What decides, row by row, the first criterion first; NaN where a row was not judged yet."""
     cover = covering(contender, data)[0]
-    return [cover] if data.clean is None else [right_on_clean(contender, data), cover]
+    if data.clean is None:
+        return [cover]
+    p = contender.clean_probabilities
+    right = np.nan_to_num(p).argmax(axis=1) == data.clean.columns
+    return [np.where(np.isnan(p[:, 0]), np.nan, right), cover]
 
 
 def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = False) -> list[Contender]:
@@ -71,7 +67,8 @@ def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = Fal
     order = [by_name[name] for name in _ordered(list(by_name), found)]
     if final and order:
         top = order[0]
-        equal = [c for c in order if same_net(c, top) and all_as_good(found[c.name], found[top.name])]
+        same_net = [c for c in order if c.kind == top.kind and c.settings["net"] == top.settings["net"]]
+        equal = [c for c in same_net if all_as_good(found[c.name], found[top.name])]
         order.sort(key=lambda c: c is not min(equal or [top], key=favour))
     return order
 
@@ -88,10 +85,6 @@ def _ordered(names: list[str], found: dict[str, list[np.ndarray]]) -> list[str]:
     equal = [n for n in names if not judged.any() or as_good(found[n][0], found[down[0]][0], EQUAL_ON_CLEAN)]
     rest = [name for name in down if name not in equal]
     return _ordered(equal, {name: values[1:] for name, values in found.items()}) + rest
-
-
-def same_net(one: Contender, other: Contender) -> bool:
-    return one.kind == other.kind and one.settings["net"] == other.settings["net"]
 
 
 def preference(contender: Contender, noisy: bool) -> tuple[float, int]:

@@ -158,7 +158,8 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
 
     The quick way for large Parquet files; single precision stays single.
     """
-    if not all(isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "biuf" for v in columns):
+    plain = (isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "biuf" for v in columns)
+    if not columns or not all(plain):
         return None
     kind = np.result_type(np.float32, *{v.dtype for v in columns})
     made = np.empty((len(columns[0]), len(columns)), dtype=kind)

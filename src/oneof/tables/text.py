@@ -25,21 +25,14 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class TextForm:
-    """How a text file is written. What is None is found out.
-
-    Parameters
-    ----------
-    header : bool, default=True
-        Whether the first line of a CSV file names the columns; else they are called 0, 1, 2, ...
-    sep : str, optional
-        What stands between cells; default: one of , ; tab |.
-    encoding : str, optional
-        Default: UTF-8 or UTF-16; else the Windows code page 1252.
-    """
+    """How a text file is written. What is None is found out."""
 
     header: bool = True
+    """Whether the first line of a CSV file names the columns; else they are called 0, 1, 2, ..."""
     sep: str | None = None
+    """What stands between cells: one of , ; tab |."""
     encoding: str | None = None
+    """UTF-8 or UTF-16; else the Windows code page 1252."""
 
     def of(self, path: Path) -> TextForm:
         """The form of a file, with everything known."""

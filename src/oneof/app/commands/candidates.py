@@ -70,7 +70,9 @@ class CandidatesGenerate:
         if self.json:
             print(json.dumps(facts, indent=1))
         else:
-            print(f"{data.name}, rule {self.rule}, {_provenance(candidates)}")
+            known, shown = candidates.provenance, ("rate", "seed", "file", "hash")
+            origin = ", ".join(f"{key} {known[key]}" for key in shown if key in known)
+            print(f"{data.name}, rule {self.rule}, {origin}")
             if generator:
                 print(_accuracies(generator))
             print(as_text(facts))
@@ -82,11 +84,16 @@ class CandidatesGenerate:
 
     def _made(self, data: DataSet) -> tuple[Candidates, np.ndarray | None, dict[str, Any]]:
         """The sets, the generator's beliefs and what is known about the generator."""
-        from oneof.candidates.generate import class_sets, flip_sets, instance_sets, uniform_sets
+        from oneof.candidates.generate import (
+            class_sets,
+            flip_sets,
+            instance_sets,
+            similarity_flips,
+            uniform_sets,
+        )
         from oneof.datasets.ready_made import ready_made_q, ready_made_sets
-        from oneof.tables.errors import DataError
 
-        self._check(DataError)
+        self._check()
         y, k = data.y_train, len(data.classes)
         bounds = {"forbid_singletons": self.forbid_singletons, "forbid_full_sets": self.forbid_full_sets}
         if self.rule == "uniform":
@@ -97,7 +104,10 @@ class CandidatesGenerate:
             return flip_sets(y, k, self.rate, self.seed, classes=data.classes, **bounds), None, {}
         rate = 4 / k if self.rate is None else self.rate
         if self.rule == "class":
-            matrix = self._flip_matrix(rate)
+            given = self.matrix or self.similarity
+            assert given is not None
+            matrix = _read_matrix(given)
+            matrix = matrix if self.similarity is None else similarity_flips(matrix, rate)
             return class_sets(y, matrix, self.seed, classes=data.classes, **bounds), None, {}
         if not any(bounds.values()):
             ready = ready_made_sets(data.name, rate, self.seed, y, data.classes)
@@ -112,23 +122,21 @@ class CandidatesGenerate:
         sets = instance_sets(y, rate, self.seed, q=made.q, classes=data.classes, **bounds)
         return sets, made.q, made.facts.get("generator", {})
 
-    def _check(self, error: type[Exception]) -> None:
+    def _check(self) -> None:
+        from oneof.tables.errors import DataError
+
         if self.rule == "flips" and self.rate is None:
-            raise error("--rule flips needs --rate, the probability with which a wrong label is added.")
+            raise DataError("--rule flips needs --rate, the probability with which a wrong label is added.")
         if self.rule == "class" and (self.matrix is None) == (self.similarity is None):
-            raise error("--rule class needs either --matrix or --similarity, a K x K file (.npy or .csv).")
+            raise DataError(
+                "--rule class needs either --matrix or --similarity, a K x K file (.npy or .csv)."
+            )
         if self.rule != "class" and (self.matrix or self.similarity):
-            raise error(f"--matrix and --similarity belong to --rule class, not to --rule {self.rule}.")
+            raise DataError(f"--matrix and --similarity belong to --rule class, not to --rule {self.rule}.")
         if self.rate is not None and (self.rule == "uniform" or self.matrix is not None):
-            raise error("--rate has no meaning for --rule uniform and for a given --matrix; leave it out.")
-
-    def _flip_matrix(self, rate: float) -> np.ndarray:
-        from oneof.candidates.generate import similarity_flips
-
-        if self.similarity is not None:
-            return similarity_flips(_read_matrix(self.similarity), rate)
-        assert self.matrix is not None
-        return _read_matrix(self.matrix)
+            raise DataError(
+                "--rate has no meaning for --rule uniform and for a given --matrix; leave it out."
+            )
 
 
 @dataclass
@@ -262,11 +270,6 @@ def _read_matrix(path: Path) -> np.ndarray:
         raise DataError(
             f"{error}\n  A matrix is a .npy file, or a .csv file of numbers without a header."
         ) from None
-
-
-def _provenance(candidates: Candidates) -> str:
-    shown = ("rate", "seed", "file", "hash")
-    return ", ".join(f"{key} {candidates.provenance[key]}" for key in shown if key in candidates.provenance)
 
 
 def _accuracies(generator: dict[str, Any]) -> str:

@@ -49,7 +49,10 @@ def list_protocols(as_json: bool) -> int:
     if as_json:
         print(json.dumps(facts, indent=1))
         return 0
-    rows = [(f["name"], f["trainings"], time_of(f), ", ".join(data_words(f)), f["title"]) for f in facts]
+    rows = []
+    for f in facts:
+        data = [name if there else f"({name})" for name, there in f["data"].items()]
+        rows.append((f["name"], f["trainings"], time_of(f), ", ".join(data), f["title"]))
     headings = ("name", "trainings", "takes about", "data", "what it shows")
     show_table("protocols", headings, rows, right=("trainings",), whole=("name", "takes about"))
     print(NOTES)
@@ -58,6 +61,8 @@ def list_protocols(as_json: bool) -> int:
 
 def facts_of(protocol: Protocol) -> dict[str, Any]:
     """What a protocol needs; seconds of data sets that nobody has measured are left out."""
+    from oneof.datasets.registry import data_folder, entry
+
     trainings = {data: len(protocol.nets) * trainings_of(protocol) for data in protocol.data}
     longer = protocol.recipe["epochs"] / SHORT_EPOCHS
     return {
@@ -67,7 +72,7 @@ def facts_of(protocol: Protocol) -> dict[str, Any]:
         "core_seconds": sum(n * SECONDS.get(data, 0) for data, n in trainings.items()),
         "gpu_seconds": round(sum(n * longer * GPU_SECONDS.get(data, 0) for data, n in trainings.items())),
         "not_measured": [data for data in protocol.data if data not in SECONDS | GPU_SECONDS],
-        "data": {data: at_hand(data) for data in protocol.data},
+        "data": {data: bool(entry(data).present(data_folder())) for data in protocol.data},
     }
 
 
@@ -84,12 +89,6 @@ def trainings_of(protocol: Protocol) -> int:
     return total
 
 
-def at_hand(data: str) -> bool:
-    from oneof.datasets.registry import data_folder, entry
-
-    return bool(entry(data).present(data_folder()))
-
-
 def time_of(facts: dict[str, Any]) -> str:
     seconds = facts["core_seconds"] + facts["gpu_seconds"]
     if not seconds:
@@ -97,10 +96,6 @@ def time_of(facts: dict[str, Any]) -> str:
     where = "GPU" if facts["gpu_seconds"] else "core"
     amount = f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
     return f"{amount}, {where}{' *' if facts['not_measured'] else ''}"
-
-
-def data_words(facts: dict[str, Any]) -> list[str]:
-    return [data if there else f"({data})" for data, there in facts["data"].items()]
 
 
 @dataclass

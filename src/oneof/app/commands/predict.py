@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,10 +92,7 @@ class Predict:
         assert self.cluster is not None
         out = self.out.with_suffix("") if self.out == Predict.out else self.out
         with bars(TextColumn("{task.completed} of {task.total} tables")) as update:
-
-            def progress(done: int, total: int) -> None:
-                update(self.table.name, done, total)
-
+            progress = partial(update, self.table.name)
             rows = predict_tables(model, self.table, out, self.cluster, self.wishes, form, progress)
         print(f"{rows} predictions: {out}")
         return 0

@@ -91,15 +91,7 @@ def trainings_of_choice(model: PartialLabelClassifier, shape: tuple[int, int]) -
 def measure(
     model: PartialLabelClassifier, x: np.ndarray, candidates: Candidates, clean: Any = None
 ) -> Estimate:
-    """Train a copy of the model for a few steps on a few of the rows and scale up.
-
-    Parameters
-    ----------
-    model : PartialLabelClassifier
-        Not fitted; left as it is.
-    x, candidates, clean
-        What `fit` will get.
-    """
+    """Train a copy of the model for a few steps on a few of the rows that `fit` will get, and scale up."""
     n = len(x)
     batch = model.recipe().rows_per_step(n)
     if clean is not None and not is_pair(clean):

@@ -164,7 +164,7 @@ class TrainingData:
         words = [name for name, why in encoder.left_out.items() if "text" in why]
         names = list(dict.fromkeys([*prose, *words, *encoder.column_names]))
         names = [name for name in names if _single(self.table.columns[name])]
-        return {name: [_short(v) for v in self.table.columns[name]] for name in names[:MOST_SHOWN]} or None
+        return {name: list(map(_shown, self.table.columns[name])) for name in names[:MOST_SHOWN]} or None
 
 
 def _numbers(texts: set[Any]) -> bool:
@@ -334,9 +334,8 @@ def _single(values: Any) -> bool:
     return getattr(values, "ndim", 1) == 1 and not isinstance(first, list | tuple | np.ndarray)
 
 
-def _short(value: Any) -> Any:
+def _shown(value: Any) -> Any:
     value = native(value)
     if value is None or isinstance(value, bool | int | float):
         return value
-    text = str(value)
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+    return str(value)[:LONGEST_SHOWN] + "…" * (len(str(value)) > LONGEST_SHOWN)
