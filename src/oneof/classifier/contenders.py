@@ -140,16 +140,8 @@ FEWEST_ROWS = 6
 """With fewer rows nothing is held out."""
 
 
-@dataclass(frozen=True)
-class Length:
-    """How long to train, in parts of the longest, and at which part of the learning rate."""
-
-    name: str
-    epochs: float
-    lr: float
-
-
-SHORT, LONG = Length("short", 0.2, 0.3), Length("long", 1.0, 1.0)
+LENGTHS = {"short": (0.2, 0.3), "long": (1.0, 1.0)}
+"""How long to train, in parts of the longest, and at which part of the learning rate."""
 
 
 @dataclass
@@ -302,19 +294,20 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, st
     methods = (*METHODS, FOR_ANSWERS) if crowd else METHODS + ALSO_MLP
     for net in nets:
         # a short training of a linear model would stop before it has learned
-        for length in (LONG,) if net == "linear" else (SHORT, LONG):
+        for length in ("long",) if net == "linear" else LENGTHS:
+            part, lr = LENGTHS[length]
             for method in linear if net == "linear" else methods:
                 for scaling in scalings:
                     settings = {
                         "method": method,
                         "net": net,
                         "scaling": scaling,
-                        "epochs": max(1, round(length.epochs * long)),
-                        "lr": length.lr * model.lr,
+                        "epochs": max(1, round(part * long)),
+                        "lr": lr * model.lr,
                     }
                     title = net if isinstance(net, str) else "own net"
                     scaled = "" if scaling == model.scaling else f", {scaling} scaling"
-                    yield f"{method}, {title}, {length.name}{scaled}", "method", settings
+                    yield f"{method}, {title}, {length}{scaled}", "method", settings
 
 
 def promising(contender: Contender, judged: Sequence[Contender], order: Order) -> bool:

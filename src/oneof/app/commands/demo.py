@@ -79,22 +79,20 @@ class Demo:
                 values += [f"{mean:.3f}", f"{std:.3f}" if several else ""]
             table.append((name, *cells))
             lines.append(",".join([name, *values]))
-        accuracies = ("new digits", "training digits")
-        show_table(
-            f"right labels, {self.net} model, {spread}", ("method", *accuracies), table, right=accuracies
-        )
+        accuracies, title = ("new digits", "training digits"), f"right labels, {self.net} model, {spread}"
+        show_table(title, ("method", *accuracies), table, right=accuracies)
         self.out.mkdir(parents=True, exist_ok=True)
         write_text(self.out / "table.csv", "\n".join(lines) + "\n")
         picture = self._plot(history)
         page = self.out / "index.html"
-        words = {
-            "setting": f"There are {len(first['x']):,} of them with {first['candidates'].sizes.mean():.1f} "
+        setting = (
+            f"There are {len(first['x']):,} of them with {first['candidates'].sizes.mean():.1f} "
             f"labels on average, those a small network confuses. All methods train {NETS[self.net]} on them; "
-            f"RPLG and RPLG+ also learn from {len(first['clean'])} further digits with a trusted label.",
-            "spread": f"{spread}.",
-        }
+            f"RPLG and RPLG+ also learn from {len(first['clean'])} further digits with a trusted label."
+        )
+        shown = {"setting": setting, "spread": f"{spread}.", "picture": picture}
         whole = [("method", *accuracies), *table]
-        write_page(page, first["x"], doubting, first["candidates"], whole, words, picture)
+        write_page(page, first["x"], doubting, first["candidates"], table=whole, **shown)
         print(f"table:   {self.out / 'table.csv'}")
         print(f"picture: {picture or NO_PICTURE}")
         print(f"page:    {page}")
@@ -138,10 +136,7 @@ class Demo:
         thin = "; thick lines: mean, thin lines: single seeds" if self.seeds > 1 else ""
         figure.suptitle(f"digits, instance-dependent candidate sets, {self.net} model{thin}")
         axes = figure.subplots(1, 2, sharex=True, sharey=True)
-        panels = {
-            "test": "test accuracy in %",
-            "pseudo_labels": "accuracy of training pseudo-labels in %",
-        }
+        panels = {"test": "test accuracy in %", "pseudo_labels": "accuracy of training pseudo-labels in %"}
         for axis, (key, title) in zip(axes, panels.items()):
             for name, runs in history.items():
                 curves = 100 * np.array([[row.get(key, np.nan) for row in rows] for rows in runs])
