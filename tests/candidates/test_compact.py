@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning, compact
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.compact import CompactSets
-from oneof.candidates.dawid_skene import estimate_true_labels
 from oneof.candidates.describe import co_occurrence, describe
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.candidates.generate import class_sets, flip_sets, instance_sets, uniform_sets
 from oneof.tables.candidate_files import load_annotations, load_candidates, save_annotations
 from oneof.tables.errors import DataError

@@ -1,7 +1,13 @@
-"""From a table to a file of predictions, batch by batch: tables need not fit into memory."""
+"""From tables to files of predictions, batch by batch: tables need not fit into memory.
+
+A folder of tables goes to a Ray cluster, a call per table, each into a file of its own. One whose machine
+went away is predicted again elsewhere, and one that has its file is not predicted twice: the same command
+continues. Every machine reads, encodes and writes as for one table; Ray's own data sets have other rules.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,11 +24,14 @@ from oneof.candidates.compact import restricted
 from oneof.classifier.prediction import allowed_mask
 from oneof.classifier.scoring import sets_within
 from oneof.tables.errors import DataError
-from oneof.tables.reader import rows_per_batch, table_batches
+from oneof.tables.files import write_text
+from oneof.tables.reader import KINDS, rows_per_batch, table_batches
 from oneof.tables.table import Table, stacked
 from oneof.tables.text import TextForm
-from oneof.tables.writers import Predicted, writing
+from oneof.tables.writers import WRITTEN, Predicted, writing
+from oneof.training.cluster import Cluster
 from oneof.training.predict import ROWS_IN_CACHE
+from oneof.training.run import digest_weights
 from oneof.training.sources import read_ahead
 
 if TYPE_CHECKING:
@@ -67,10 +76,9 @@ def predict_file(
     ----------
     model : PartialLabelClassifier
         A fitted model.
-    table : path
-        CSV, TSV, Parquet, npz or npy file with the columns the model was trained on, or a folder of images.
-    out : path
-        CSV, TSV or Parquet file; it appears when it is whole.
+    table, out : paths
+        CSV, TSV, Parquet, npz or npy file with the columns the model was trained on, or a folder of images;
+        and a CSV, TSV or Parquet file that appears when it is whole.
     wishes : Wishes, optional
         What to write.
     progress : function, optional
@@ -105,9 +113,8 @@ def _answering(model: PartialLabelClassifier, wishes: Wishes) -> Callable[..., P
         raise ValueError(f"reject_below is {wishes.reject_below!r}; give a probability such as 0.8.")
     taken = {"row", "label", "confidence", "set"} & set(wishes.keep)
     if taken:
-        raise ValueError(
-            f'the column "{sorted(taken)[0]}" cannot be kept: the predictions have one of that name.'
-        )
+        what = "cannot be kept: the predictions have one of that name."
+        raise ValueError(f'the column "{min(taken)}" {what}')
     limit = None if wishes.coverage is None else model.set_limit(wishes.coverage, wishes.score)
     mask = allowed_mask(list(wishes.allowed), model.classes_, 1) if wishes.allowed else None
 
@@ -193,9 +200,8 @@ def _naming_rows(first: int) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise DataError(
-            f"{error}" + bool(first) * f"\n  Rows are counted from row {first} of the file on."
-        ) from error
+        where = f"\n  Rows are counted from row {first} of the file on." if first else ""
+        raise DataError(f"{error}{where}") from error
 
 
 def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
@@ -238,3 +244,61 @@ def _by_name(table: Table, wanted: list[str]) -> np.ndarray:
         )
     place = {name: k for k, name in enumerate(names)}
     return x[:, [place[name] for name in wanted]]
+
+
+MADE_BY = "made-by.json"
+
+
+def predict_tables(
+    model: PartialLabelClassifier,
+    folder: Path,
+    out: Path,
+    address: str = "auto",
+    wishes: Wishes | None = None,
+    form: TextForm | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Predict every table of a folder; the number of rows in all that were predicted by this call.
+
+    Tables, wishes and form are those of `predict_file`, the address that of `Cluster`. Every machine must see
+    both folders. `progress` is called with the numbers of tables that are done and there.
+    """
+    wishes, form = wishes or Wishes(), form or TextForm()
+    tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS and path.is_file())
+    if not tables:
+        raise DataError(f"{folder} holds no table: none of its files ends in {', '.join(KINDS)}.")
+    endings = {table: table.suffix if table.suffix.lower() in WRITTEN else ".csv" for table in tables}
+    files = {table: out / f"{table.stem}{ending}" for table, ending in endings.items()}
+    twice = [table.name for table in tables if list(files.values()).count(files[table]) > 1]
+    if twice:
+        raise DataError(f"{short(twice)} in {folder} would be written to one file; give them other names.")
+    _claim(out, model, wishes)
+    left = [table for table in tables if not files[table].exists()]
+    rows, done = 0, len(tables) - len(left)
+    with Cluster(address) as cluster:
+        shared = cluster.share(model)
+        while left or cluster.waiting:
+            while left and not cluster.full:
+                table = left.pop(0)
+                cluster.call(table, predict_file, shared, table, files[table], wishes, None, form)
+            for table, summary in cluster.ready():
+                if not isinstance(summary, Summary):
+                    raise DataError(f"{table} was not predicted: {summary}")
+                rows, done = rows + summary.rows, done + 1
+                if progress is not None:
+                    progress(done, len(tables))
+    return rows
+
+
+def _claim(out: Path, model: PartialLabelClassifier, wishes: Wishes) -> None:
+    """A folder holds the predictions of one model and one wish, whenever they are made."""
+    facts: dict[str, Any] = {"weights": [digest_weights(net) for net in model.net_], "wishes": repr(wishes)}
+    note = out / MADE_BY
+    if note.exists():
+        if json.loads(note.read_text(encoding="utf-8")) != facts:
+            raise DataError(f"{out} holds predictions of another model, or other wishes; give another --out.")
+    elif out.exists() and any(out.iterdir()):
+        raise DataError(f"{out} is there already and holds other files; give another --out.")
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(note, json.dumps(facts, indent=1) + "\n")

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import beta
 
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.dawid_skene import SaidTable, estimate_true_labels
+from oneof.candidates.evidence import SaidTable, estimate_true_labels
 from oneof.candidates.sets import CandidateError
 
 CONFUSIONS = 3

@@ -15,7 +15,7 @@ import numpy as np
 
 from oneof.candidates.annotations import Answers, Votes
 from oneof.candidates.compact import CompactSets, row_blocks
-from oneof.candidates.dawid_skene import estimate_true_labels
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.candidates.sets import CandidateError
 
 

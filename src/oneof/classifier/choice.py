@@ -61,9 +61,8 @@ def choose(
     """Compare, take the best, fit it on all rows. `model` has the settings that all contenders share."""
     recipe = model.recipe(len(X))
     data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed, weights)
-    comparison = Comparison(
-        model, data.without_known_sets(recipe.seed) if groups is None else data, recipe.seed
-    )
+    apart = data.without_known_sets(recipe.seed) if groups is None else data
+    comparison = Comparison(model, apart, recipe.seed)
     comparison.run()
     finalists = ordered(comparison.finalists(), comparison.data, final=True)
     best = finalists[0]
@@ -84,9 +83,8 @@ def choose(
 
 def used(best: Contender) -> dict[str, Any]:
     """The winner's parameters; a baseline's method is the nearest one that has a name."""
-    if best.is_baseline:
-        return {**best.settings, "method": "clean-only" if "clean" in best.name else "average"}
-    return dict(best.settings)
+    nearest = {"method": "clean-only" if "clean" in best.name else "average"}
+    return {**best.settings, **(nearest if best.is_baseline else {})}
 
 
 def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:

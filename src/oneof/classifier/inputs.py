@@ -253,10 +253,8 @@ class RowRoles:
 
     def prepared(self, prepare: Said) -> RowRoles:
         """The same with inputs as the network takes them."""
-        parts = {"clean": self.clean, "selection": self.selection}
-        return replace(
-            self, **{name: part and replace(part, x=prepare(part.x)) for name, part in parts.items()}
-        )
+        clean, selection = (p and replace(p, x=prepare(p.x)) for p in (self.clean, self.selection))
+        return replace(self, clean=clean, selection=selection)
 
     def labels(self, rows: np.ndarray, trained: Said, held: Said) -> np.ndarray:
         """(B, c): of some rows the pseudo-labels that `trained` gives, by their place in `self.rows`, and of

@@ -160,9 +160,8 @@ def note(selection: Sequence[dict[str, Any]]) -> str:
     best = selection[0]
     if math.isnan(best["score"]):
         return f"{best['name']} was taken without a comparison: there are too few rows to hold any out."
-    told = (
-        f"{best['name']} was chosen: {best['judged_by']} {best['score']:.3f} ± {best['standard_error']:.3f}."
-    )
+    reached = f"{best['score']:.3f} ± {best['standard_error']:.3f}"
+    told = f"{best['name']} was chosen: {best['judged_by']} {reached}."
     if best["kind"] == "baseline":
         return told + " It is a baseline: no method that learns from the candidate sets was better."
     equal = [row for row in selection[1:] if row["as_good"] and row["kind"] != "baseline"]

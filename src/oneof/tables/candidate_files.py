@@ -210,9 +210,8 @@ def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
         if not np.array_equal(rows_of_evidence, row):
             raise DataError(f"{path}: its evidence does not have one number per candidate; it was changed.")
         known["evidence"] = evidence.to_numpy()
-    sets = CompactSets.of_sizes(
-        _columns_of(labels, names), np.bincount(row, minlength=len(frame)), len(names)
-    )
+    sizes = np.bincount(row, minlength=len(frame))
+    sets = CompactSets.of_sizes(_columns_of(labels, names), sizes, len(names))
     made = _candidates(sets, facts, path, **known)
     answers = None
     if "answers" in frame.columns:

@@ -127,9 +127,8 @@ def find_images(folder: Path | str) -> tuple[Path, ...]:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder.")
-    inside = [
-        p.relative_to(folder) for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file()
-    ]
+    files = (p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    inside = [p.relative_to(folder) for p in files]
     names = sorted(name.as_posix() for name in inside if not any(part[0] == "." for part in name.parts))
     if not names:
         raise DataError(f"{folder}: there are no images in it ({', '.join(SUFFIXES)}).")

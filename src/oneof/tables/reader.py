@@ -277,9 +277,8 @@ def _column(series: Any) -> Any:
         return series.to_numpy()
     inner = getattr(dtype, "inner", None)
     if inner is not None and inner.is_float() and not series.null_count():
-        widths = (
-            series.list.len().unique().to_list() if dtype.base_type().__name__ == "List" else [dtype.size]
-        )
+        listed = dtype.base_type().__name__ == "List"
+        widths = series.list.len().unique().to_list() if listed else [dtype.size]
         if len(widths) == 1 and widths[0] and not series.explode().null_count():
             return series.explode().to_numpy().reshape(len(series), widths[0])
     return series.to_list()

@@ -103,23 +103,18 @@ def found_encoding(path: Path) -> str:
 
 
 def _not_text(path: Path, wrong: UnicodeDecodeError) -> DataError:
+    advice = "or say its encoding (--encoding)."
     if wrong.encoding == "utf-8":
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    mark = usual_separator(path).encode()
-                    cell = ""
-                    if path.suffix.lower() in (".csv", ".tsv"):
-                        cell = f", column {line[: error.start].count(mark) + 1}"
+                    column = line[: error.start].count(usual_separator(path).encode()) + 1
+                    cell = f", column {column}" if path.suffix.lower() in (".csv", ".tsv") else ""
                     what = f"{line[error.start : error.end]!r} is not UTF-8; save it again as UTF-8"
-                    return DataError(
-                        f"{path}, line {number}{cell}: {what}, or say its encoding (--encoding)."
-                    )
-    return DataError(
-        f"{path}: not {wrong.encoding} text; save it as UTF-8, or say its encoding (--encoding)."
-    )
+                    return DataError(f"{path}, line {number}{cell}: {what}, {advice}")
+    return DataError(f"{path}: not {wrong.encoding} text; save it as UTF-8, {advice}")
 
 
 # ---- separators -------------------------------------------------------------------------------

@@ -267,9 +267,8 @@ def _read_matrix(path: Path) -> np.ndarray:
     try:
         return read_matrix(path, form=TextForm(header=False))[0]
     except (DataError, CellError) as error:
-        raise DataError(
-            f"{error}\n  A matrix is a .npy file, or a .csv file of numbers without a header."
-        ) from None
+        advice = "A matrix is a .npy file, or a .csv file of numbers without a header."
+        raise DataError(f"{error}\n  {advice}") from None
 
 
 def _accuracies(generator: dict[str, Any]) -> str:

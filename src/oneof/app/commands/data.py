@@ -45,15 +45,14 @@ class DataInfo:
         from oneof.datasets.registry import data_folder, entry
 
         known, folder = entry(self.name), data_folder()
+        mean = known.mean_candidates
         rows = f"{known.train:,} for training" + (f", {known.test:,} for testing" if known.test else "")
         lines = {
             "task": known.task,
             "rows": rows,
             "features": " x ".join(map(str, known.shape)),
             "classes": str(known.n_classes),
-            "candidates": "none of its own"
-            if known.mean_candidates is None
-            else f"{known.mean_candidates} per row",
+            "candidates": "none of its own" if mean is None else f"{mean} per row",
             "licence": known.licence,
             "citation": known.citation,
             "source": known.source,

@@ -146,9 +146,8 @@ class Fit:
         try:
             model.fit(inputs, sets, clean=argument)
         except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(
-                f"{stop}\n  The same command goes on there." if str(stop) else ""
-            ) from None
+            told = f"{stop}\n  The same command goes on there." if str(stop) else ""
+            raise KeyboardInterrupt(told) from None
         if model.max_seconds is not None and len(model.history_) < epochs:
             print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
         fitted = Fitted(data, division, model, encoder, x, check_model(model, division, x, further, names))
@@ -288,9 +287,8 @@ class Fit:
 
         params = dict(read_setting(setting, "alpha=0.3") for setting in self.set)
         if params and self.method == "auto":
-            raise ValueError(
-                f"--set {' '.join(self.set)}: hyper-parameters belong to a method; name it with --method."
-            )
+            what = "hyper-parameters belong to a method; name it with --method."
+            raise ValueError(f"--set {' '.join(self.set)}: {what}")
         return params
 
     # ---- after training -----------------------------------------------------------------------
@@ -313,17 +311,15 @@ class Fit:
         if fitted.wrong is not None:
             n, expected = len(fitted.data), fitted.review.expected_errors
             print(f"labels expected to be wrong: {expected:,} of {n:,}, first in the review list")
-        lines = {"model": self.out, "labels": self.out / "labels.csv"}
+        lines: dict[str, Any] = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"
         if fitted.review.annotators:
             lines["annotators"] = self.out / "annotators.csv"
         what = "TABLE" if self.images is None else "FOLDER"
         width = max(map(len, lines)) + 2
-        for name, text in {
-            **lines,
-            "next": f"oneof review {self.out}, oneof predict {self.out} {what}",
-        }.items():
+        lines["next"] = f"oneof review {self.out}, oneof predict {self.out} {what}"
+        for name, text in lines.items():
             print(f"{name + ':':{width}} {text}")
 
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:

@@ -159,24 +159,19 @@ class Theory:
         if self.figures:
             require_matplotlib()
         began = time.perf_counter()
-        theorems = {}
+        theorems: dict[str, list[Any]] = {}
         for name, posterior in POSTERIORS.items():
             _say(f"{name}: {self.rows:,} posteriors, errors of chosen size")
-            theorems[name] = [
-                check
-                for excluded in (1, 2)
-                for check in check_theorems(
-                    posterior, self.rows, self.seed, excluded=excluded, delta=self.delta
-                )
-            ]
+            drawn = posterior, self.rows, self.seed
+            checks = (check_theorems(*drawn, excluded=k, delta=self.delta) for k in (1, 2))
+            theorems[name] = [check for some in checks for check in some]
         prior = {
             name: [check_prior(posterior, size, self.rows // 10, self.seed) for size in (2, 3, 4, 6)]
             for name, posterior in POSTERIORS.items()
         }
         trained = {s.name: check_trained(s, self.draws, self.seed, _say) for s in settings() if self.draws}
-        found = Findings(
-            self._command(), time.perf_counter() - began, theorems, trained, self.delta, self.seed, prior
-        )
+        seconds = time.perf_counter() - began
+        found = Findings(self._command(), seconds, theorems, trained, self.delta, self.seed, prior)
         text, values = as_markdown(found), as_values(found)
         print(text)
         write_text(self.out / "theory.md", text)
@@ -200,12 +195,9 @@ class Theory:
 
     def _command(self) -> str:
         """The command line that gives these figures again."""
-        default = Theory()
-        given = [
-            f"--{name} {getattr(self, name)}"
-            for name in ("out", "rows", "draws", "seed", "delta")
-            if getattr(self, name) != getattr(default, name)
-        ]
+        names = ("out", "rows", "draws", "seed", "delta")
+        changed = [name for name in names if getattr(self, name) != getattr(Theory(), name)]
+        given = [f"--{name} {getattr(self, name)}" for name in changed]
         return " ".join(["oneof theory", *given, *([] if self.figures else ["--no-figures"])])
 
 

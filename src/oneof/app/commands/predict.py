@@ -87,7 +87,7 @@ class Predict:
         from rich.progress import TextColumn
 
         from oneof.app.commands.show import bars
-        from oneof.app.many_tables import predict_tables
+        from oneof.app.streaming import predict_tables
 
         assert self.cluster is not None
         out = self.out.with_suffix("") if self.out == Predict.out else self.out

@@ -103,9 +103,8 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
     labels, unused = _from_table(clean, key, label, data)
     made = _among_candidates(_columns_of(labels, data, f"{file}, training row"), data, value)
     if unused:
-        made.notes.append(
-            f"{unused} trusted labels of {value} are of rows without features or candidates, and not used"
-        )
+        which = "of rows without features or candidates, and not used"
+        made.notes.append(f"{unused} trusted labels of {value} are {which}")
     return made
 
 
@@ -244,11 +243,12 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
         if name in rest:
             continue
         row = place[str(name)]
-        if labels[row] is not None and value is not None and labels[row] != value:
+        before = labels[row]
+        if before is not None and value is not None and before != value:
             raise DataError(
-                f"{clean.path} has two labels for {data.name_of(row)!r}: {labels[row]!r} and {value!r}."
+                f"{clean.path} has two labels for {data.name_of(row)!r}: {before!r} and {value!r}."
             )
-        labels[row] = labels[row] if value is None else value
+        labels[row] = before if value is None else value
     return labels, sum(name in rest for name in names)
 
 

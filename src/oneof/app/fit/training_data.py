@@ -116,9 +116,8 @@ class TrainingData:
         """The features, where they are one memory-mapped array of float32 without gaps, else None."""
         assert self.table is not None
         values = next(iter(self.table.columns.values()))
-        if len(self.table.columns) > 1 or not isinstance(values, np.memmap):
-            return None
-        if values.ndim != 2 or values.dtype != np.float32:
+        mapped = len(self.table.columns) == 1 and isinstance(values, np.memmap)
+        if not mapped or values.ndim != 2 or values.dtype != np.float32:
             return None
         blocks = row_blocks(*values.shape)
         return values if all(np.isfinite(values[some[0] : some[-1] + 1]).all() for some in blocks) else None
@@ -207,9 +206,8 @@ def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequenc
         labels = table.label_sets(candidates, accept)
         known = np.flatnonzero([not is_missing(some) for some in labels])
     if not len(known):
-        raise DataError(
-            f'column "{candidates}" of {table.path} is empty in every row: nothing can be learned.'
-        )
+        what = "is empty in every row: nothing can be learned."
+        raise DataError(f'column "{candidates}" of {table.path} {what}')
     here = table if len(known) == len(table) else table.take(known)
     data = TrainingData(str(table.path), here.candidates(candidates, accept), here, taken=[candidates])
     if ids is not None:
@@ -285,9 +283,8 @@ def _matched(
         if "unknown-tasks" in accept:
             inside = np.isin(names, there)
             if not inside.all():
-                notes.append(
-                    f"{int((~inside).sum())} candidate sets are about rows that {path} does not have"
-                )
+                more = int((~inside).sum())
+                notes.append(f"{more} candidate sets are about rows that {path} does not have")
                 found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
         positions(names, there, str(file), where, "\n  To leave such sets out: --accept unknown-tasks.")
         known = np.flatnonzero(np.isin(there, names))

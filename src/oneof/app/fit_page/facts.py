@@ -299,9 +299,8 @@ def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
         )
     if facts.pairs and facts.pairs[0].rows > 1:
         pair = facts.pairs[0]
-        made.append(
-            f"The classes that stand together most often are “{pair.a}” and “{pair.b}” ({pair.rows:,} rows)."
-        )
+        names = f"“{pair.a}” and “{pair.b}” ({pair.rows:,} rows)"
+        made.append(f"The classes that stand together most often are {names}.")
     if outcome.doubtful and expected is None:
         doubtful = len(outcome.doubtful)
         made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
@@ -317,9 +316,9 @@ def _calibrated(facts: FitFacts, n: int) -> str:
         return f"Its probabilities can be read as they are (calibration error {error:.1%}).{few}"
     if abs(excess) < 0.02:
         return f"Its probabilities are off in both directions (calibration error {error:.1%}).{few}"
-    way, where = (
-        ("surer than it should be", "above") if excess > 0 else ("less sure than it could be", "below")
-    )
+    way, where = "less sure than it could be", "below"
+    if excess > 0:
+        way, where = "surer than it should be", "above"
     return (
         f"It is {way}: its confidence is {abs(excess):.1%} {where} its accuracy on average "
         f"(calibration error {error:.1%}).{few}"

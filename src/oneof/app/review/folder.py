@@ -55,7 +55,7 @@ class ReviewData:
         One set per row.
     probabilities, transduction : float arrays or sparse arrays (n, c)
         The model's opinion, its full softmax, not restricted to the sets; and, optional, the disambiguated
-        training rows. See `beliefs.py`.
+        training rows. See `oneof.candidates.compact.Beliefs`.
     ids : sequence of n names, optional
         What the user calls the rows; default: their numbers.
     answers : Answers, optional
@@ -116,10 +116,8 @@ class ReviewData:
         for what, values in (columns | {name: getattr(self, name) for name in given}).items():
             axes = 2 if what == "places" else 1
             if values is not None and (len(values) != len(self) or getattr(values, "ndim", axes) != axes):
-                shape = getattr(values, "shape", (len(values),))
-                raise ReviewError(
-                    f"{what} has {' x '.join(map(str, shape))} entries, but there are {len(self)} rows."
-                )
+                shape = " x ".join(map(str, getattr(values, "shape", (len(values),))))
+                raise ReviewError(f"{what} has {shape} entries, but there are {len(self)} rows.")
 
     def _check_answers(self) -> None:
         if self.answers is None or not len(self.answers):
@@ -149,7 +147,7 @@ class ReviewData:
             return []
         from oneof.candidates.annotations import Annotations
         from oneof.candidates.annotators import annotator_table
-        from oneof.candidates.dawid_skene import estimate_true_labels
+        from oneof.candidates.evidence import estimate_true_labels
 
         beliefs = estimate_true_labels(self.answers, *self.candidates.shape).posterior
         if self.transduction is not None:
@@ -255,8 +253,8 @@ class ReviewData:
         if names["workers"] is not None:
             from oneof.candidates.annotations import Answers
 
-            said = (arrays[f"answers.{part}"] for part in ANSWER)
-            answers = Answers(*said, tuple(names["workers"]), names["workers_named"])
+            row, worker, label = (arrays[f"answers.{part}"] for part in ANSWER)
+            answers = Answers(row, worker, label, tuple(names["workers"]), names["workers_named"])
         images = names["images"]
         return cls(
             candidates,

@@ -143,9 +143,8 @@ class Signs:
             found.append(f"{label} is wrong with a probability of {much}.")
         if self.outside[row] >= OUTSIDE:
             best = int(np.where(mask, -1, self.p([row])[0]).argmax())
-            found.append(
-                f"The model puts {self.outside[row]:.0%} outside the candidates, most on {self._name(best)}."
-            )
+            share, most = f"{self.outside[row]:.0%}", self._name(best)
+            found.append(f"The model puts {share} outside the candidates, most on {most}.")
         if self.close[row] >= CLOSE:
             # candidates without any probability come before classes that are none
             shares = self.shares([row])[0]

@@ -95,18 +95,15 @@ def _write_files(estimator: PartialLabelClassifier, texts: dict[str, str], stage
     }
     save_file(tensors, staged / WEIGHTS)
     if hasattr(estimator, "calibration_scores_"):
-        save_file(
-            {k: torch.tensor(v) for k, v in estimator.calibration_scores_.items()}, staged / CALIBRATION
-        )
+        scores = {name: torch.tensor(v) for name, v in estimator.calibration_scores_.items()}
+        save_file(scores, staged / CALIBRATION)
     # not there after loading a folder without that file; where it is large only if somebody has asked for it
     if not callable(vars(estimator).get("_transduction", callable)):
         save_file({"transduction": torch.tensor(estimator.transduction_)}, staged / TRAINING)
     for file in staged.iterdir():
         file.chmod((staged / MODEL).stat().st_mode)  # safetensors files are written for their owner only
-    files = {
-        file.name: {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
-        for file in sorted(staged.iterdir())
-    }
+    written = sorted(staged.iterdir())
+    files = {file.name: {"bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in written}
     (staged / CARD).write_text(model_card(estimator), encoding="utf-8", errors=HALF_CHARACTERS)
     (staged / MANIFEST).write_text(_text({"format": FORMAT, "files": files}), encoding="utf-8")
 

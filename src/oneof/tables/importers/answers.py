@@ -92,12 +92,10 @@ def from_wide(
     table : mapping or data frame of columns by annotator, or array (n, annotators)
         Nothing is None, NaN, empty text or an empty list; in an array of whole numbers also every
         negative number.
-    ids : sequence, optional
-        Names of the rows.
     workers : sequence, optional
         Names of the columns of an array. Without them an array does not say who answered.
-    settings, **more
-        See `Settings`: `rule, classes, taxonomy, missing, truth_may_be_outside`.
+    ids, settings, **more
+        Names of the rows; see `Settings`: `rule, classes, taxonomy, missing, truth_may_be_outside`.
 
     Examples
     --------
@@ -165,12 +163,10 @@ def from_records(
     labels : iterable
         Each entry is one of: a label; a list of labels, the candidate set as it is; a list of lists, one
         per annotator whose name is not known; a mapping {annotator: label or labels}.
-    ids : sequence, optional
-        Names of the rows.
     column : str
         What the entries are called in messages.
-    settings, **more
-        See `Settings`: `rule, classes, taxonomy, missing, truth_may_be_outside`.
+    ids, settings, **more
+        Names of the rows; see `Settings`: `rule, classes, taxonomy, missing, truth_may_be_outside`.
 
     Examples
     --------
@@ -246,11 +242,9 @@ def from_complementary(
         Per row a label, or several, that are wrong; as in `from_records` also by annotator.
     classes : sequence, optional
         All classes; default: the labels that occur. A class that is never excluded must be named here.
-    ids : sequence, optional
-        Names of the rows.
-    settings, **more
-        See `Settings`. `truth_may_be_outside` is False unless it is said otherwise: complementary labels
-        are taken at their word.
+    ids, settings, **more
+        Names of the rows; see `Settings`. `truth_may_be_outside` is False unless it is said otherwise:
+        complementary labels are taken at their word.
 
     Examples
     --------
@@ -277,10 +271,8 @@ def from_taxonomy(
     labels : iterable
         Per row a label of the taxonomy, or several; as in `from_records` also by annotator.
     taxonomy : Taxonomy
-    ids : sequence, optional
-        Names of the rows.
-    settings, **more
-        See `Settings`. `truth_may_be_outside` is False unless it is said otherwise.
+    ids, settings, **more
+        Names of the rows; see `Settings`. `truth_may_be_outside` is False unless it is said otherwise.
 
     Examples
     --------
