@@ -16,18 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oneof.candidates import checks
 from oneof.candidates.cells import CandidateError, ordered, short
-from oneof.candidates.checks import (
-    UNKNOWN,
-    NoInformationWarning,
-    check_rows,
-    checked_classes,
-    checked_evidence,
-    checked_mask,
-    checked_positions,
-    checked_truth,
-    one_set,
-)
+from oneof.candidates.checks import UNKNOWN, NoInformationWarning
 from oneof.candidates.compact import DENSE, CompactSets
 
 if TYPE_CHECKING:
@@ -94,24 +85,26 @@ class Candidates:
         evidence: Any = None,
         answers: Answers | None = None,
     ) -> None:
-        compact = mask if isinstance(mask, CompactSets) else CompactSets.of_mask(checked_mask(mask, source))
-        names = checked_classes(classes, source)
+        compact = (
+            mask if isinstance(mask, CompactSets) else CompactSets.of_mask(checks.checked_mask(mask, source))
+        )
+        names = checks.checked_classes(classes, source)
         if len(names) != compact.n_classes:
             raise CandidateError(
                 f"{source} has {compact.n_classes} columns but {len(names)} class names were given: "
                 f"[{short(names, 8)}].\n  Give one name per column."
             )
-        check_rows(compact, source)
+        checks.check_rows(compact, source)
         vars(self).update(
             compact=compact.freeze(),
             classes=names,
             truth_may_be_outside=truth_may_be_outside,
             provenance=dict(provenance or {}),
             source=source,
-            evidence=None if evidence is None else checked_evidence(evidence, compact, source),
+            evidence=None if evidence is None else checks.checked_evidence(evidence, compact, source),
             answers=answers,
         )
-        vars(self)["truth"] = None if truth is None else checked_truth(truth, self)
+        vars(self)["truth"] = None if truth is None else checks.checked_truth(truth, self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"candidates are frozen: {name!r} cannot be set; make new ones with `replace`.")
@@ -128,7 +121,7 @@ class Candidates:
     def from_mask(cls, mask: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From an (n, c) array of booleans or of 0 and 1."""
         if classes is None:
-            mask = checked_mask(mask, more.get("source", "candidates"))
+            mask = checks.checked_mask(mask, more.get("source", "candidates"))
             classes = range(mask.shape[1])
         return cls(mask, classes, **more)
 
@@ -140,7 +133,7 @@ class Candidates:
         """
         classes = tuple(classes)
         source = more.get("source", "candidates")
-        compact, order = checked_positions(positions, starts, len(classes), source)
+        compact, order = checks.checked_positions(positions, starts, len(classes), source)
         if order is not None and more.get("evidence") is not None:
             more["evidence"] = np.asarray(more["evidence"])[order]
         return cls(compact, classes, **more)
@@ -151,12 +144,12 @@ class Candidates:
     ) -> Candidates:
         """From one collection of class names per row. `classes` fixes the columns and their order."""
         source = more.get("source", "candidates")
-        rows = [one_set(row, i, source) for i, row in enumerate(sets)]
+        rows = [checks.one_set(row, i, source) for i, row in enumerate(sets)]
         if classes is None:
             classes = ordered({label for row in rows for label in row})
             if not classes:
                 raise CandidateError(f"{source} names no class at all: nothing can be learned from it.")
-        names = checked_classes(classes, source)
+        names = checks.checked_classes(classes, source)
         column = {name: k for k, name in enumerate(names)}
         positions = array("i")
         for i, row in enumerate(rows):

@@ -16,18 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from oneof.candidates import Candidates
 from oneof.candidates.cells import short
 from oneof.candidates.compact import restricted
+from oneof.classifier import scoring
 from oneof.classifier.calibration import ENOUGH, cool, temperature
 from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
 from oneof.classifier.network import NetworkPart
-from oneof.classifier.scoring import (
-    SCORES,
-    RiskCoverage,
-    calibration_scores,
-    covering_rate,
-    risk_coverage,
-    score_limit,
-    sets_within,
-)
 
 
 class Predictions(NetworkPart):
@@ -88,7 +80,7 @@ class Predictions(NetworkPart):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
         if holds_sets(y):
-            return covering_rate(self, X, y, sample_weight)
+            return scoring.covering_rate(self, X, y, sample_weight)
         return ClassifierMixin.score(self, X, as_numpy(y), sample_weight)
 
     def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
@@ -156,7 +148,7 @@ class Predictions(NetworkPart):
         if probabilities and len(p) >= ENOUGH:
             self.set_temperature(temperature(p, columns[:, None] == np.arange(p.shape[1])))
             p = self.prepared_proba(x)
-        self.calibration_scores_ = calibration_scores(p, columns)
+        self.calibration_scores_ = scoring.calibration_scores(p, columns)
         return p
 
     def set_temperature(self, t: float) -> None:
@@ -200,23 +192,23 @@ class Predictions(NetworkPart):
         limit = self.set_limit(coverage, score)
         p = self._raw_probabilities(X)
         mask = None if allowed is None else allowed_mask(allowed, self.classes_, len(p))
-        return sets_within(p, limit, score, mask, allow_empty)
+        return scoring.sets_within(p, limit, score, mask, allow_empty)
 
     def set_limit(self, coverage: float, score: str = "probability") -> float:
         """The worst score a class may have to be in a set of `predict_set`."""
-        if score not in SCORES:
-            raise ValueError(f"score is {score!r}; it must be one of {', '.join(map(repr, SCORES))}.")
+        if score not in scoring.SCORES:
+            raise ValueError(f"score is {score!r}; it must be one of {', '.join(map(repr, scoring.SCORES))}.")
         if not hasattr(self, "calibration_scores_"):
             raise ValueError(
                 f"prediction sets need calibration rows, and {why_not_calibrated(self)}.\n"
                 "  Call calibrate(X, y) with labelled rows that `fit` has not seen, or keep part of the "
                 "clean rows aside: selection_share=0.5."
             )
-        return score_limit(self.calibration_scores_[score], coverage)
+        return scoring.score_limit(self.calibration_scores_[score], coverage)
 
-    def risk_coverage(self, X: Any, y: Any, allowed: Any = None) -> RiskCoverage:
+    def risk_coverage(self, X: Any, y: Any, allowed: Any = None) -> scoring.RiskCoverage:
         """What rejecting unsure rows costs and buys, on labelled rows the model has not learned from."""
-        return risk_coverage(self.predict_proba(X, allowed), y, self.classes_)
+        return scoring.risk_coverage(self.predict_proba(X, allowed), y, self.classes_)
 
 
 def why_not_calibrated(model: Any) -> str:
