@@ -97,17 +97,17 @@ def measure(
     if clean is not None and not is_pair(clean):
         given = np.flatnonzero(known(np.asarray(clean)))
         clean = (x[given], np.asarray(clean)[given])
-    given = (x, candidates, clean)
+    rows_of_fit = (x, candidates, clean)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _timed(model, given, batch, 1, batch)  # what happens once in a process only
-        step, fitted = _timed(model, given, batch, 1, batch)
+        _timed(model, rows_of_fit, batch, 1, batch)  # what happens once in a process only
+        step, fitted = _timed(model, rows_of_fit, batch, 1, batch)
         if step > LONG_STEP:  # long enough to be measured alone, and too long for many
             setup, epoch = 0.0, step * n / batch
         else:
             rows = min(n, MEASURED_BATCHES * batch)
-            one, _ = _timed(model, given, rows, 1, batch)
-            three, fitted = _timed(model, given, rows, 3, batch)
+            one, _ = _timed(model, rows_of_fit, rows, 1, batch)
+            three, fitted = _timed(model, rows_of_fit, rows, 3, batch)
             part = max((three - one) / 2, three / 8)
             setup, epoch = max(0.0, one - part), part * n / rows
     parameters = sum(p.numel() for net in fitted.net_ for p in net.parameters())
