@@ -28,6 +28,8 @@ from oneof.classifier.settings import set_sizes
 from oneof.methods import make_method
 from oneof.nets import TABLE_NETS, build_net
 
+# ---- baselines --------------------------------------------------------------------------------
+
 BASELINES = {
     "random candidate": "a linear model on one random candidate of every row",
     "majority vote": "a linear model on the candidate with the most support",
@@ -124,6 +126,8 @@ def _regression(
         weight[there], bias[there] = found.coef_, found.intercept_
     return weight, bias
 
+
+# ---- contenders and folds ---------------------------------------------------------------------
 
 METHODS = ("proden", "rplg+")
 """RPLG+ leads `results/rplg_plus`, PRODEN `results/table2` and the crowd."""

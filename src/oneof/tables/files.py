@@ -121,6 +121,8 @@ def write_with(path: Path | str, write: Callable[[IO[bytes]], object]) -> None:
         write(stream)
 
 
+# ---- digests ----------------------------------------------------------------------------------
+
 SEAL = "sha256"
 """The key of the digest."""
 EARLIER = "checksum"

@@ -133,6 +133,8 @@ def unzipped(path: Path, packed: bool | None = None) -> Iterator[Any]:
         yield _Counted(gzip.GzipFile(fileobj=file), path) if packed else file  # type: ignore[arg-type]
 
 
+# ---- Parquet ----------------------------------------------------------------------------------
+
 MAGIC = b"PAR1"
 DEEPEST = 16
 # numbers of fields in the structures of the format

@@ -261,7 +261,7 @@ def _told_in_the_facts() -> Iterator[None]:
 def _read_matrix(path: Path) -> np.ndarray:
     from oneof.candidates.cells import CellError
     from oneof.tables.errors import DataError
-    from oneof.tables.importers.columns import read_matrix
+    from oneof.tables.importers.files import read_matrix
     from oneof.tables.text import TextForm
 
     try:

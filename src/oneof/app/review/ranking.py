@@ -262,12 +262,14 @@ def number_range(values: Sequence[Any]) -> str:
     return "" if made is None or not len(made) else f"{rounded(made.min())} to {rounded(made.max())}"
 
 
+# ---- similar rows -----------------------------------------------------------------------------
+
 DIMENSIONS = 16
 ENOUGH = 2000
 """Rows to learn the main directions from."""
 THUMBNAIL = 8
 """Images are compared at so many pixels both ways: by colour and layout."""
-SHOWN = 3
+SHOWN_SIMILAR = 3
 
 
 def places_of(x: Any, scaled: Callable[[np.ndarray], Any]) -> np.ndarray:
@@ -307,6 +309,6 @@ def similar_rows(data: ReviewData, row: int, known: Mapping[int, int]) -> list[t
     places = data.places
     apart = ((places[rows].astype(np.float32) - places[row].astype(np.float32)) ** 2).sum(axis=1)
     # any two rows are twice the variance apart, in the mean: similar ones less than half of that
-    order = np.argsort(apart, kind="stable")[:SHOWN]
+    order = np.argsort(apart, kind="stable")[:SHOWN_SIMILAR]
     near = rows[order[apart[order] < data.spread]].tolist()
     return [(other, labels[other]) for other in near]

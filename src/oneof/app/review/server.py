@@ -39,6 +39,9 @@ from oneof.app.review.folder import ReviewData, ReviewError
 from oneof.app.review.ranking import VIEWS, ReviewList, rounded, similar_rows
 from oneof.tables.errors import DataError
 
+HOST = "127.0.0.1"
+PATIENCE = 10.0
+"""Seconds for the whole of a request to arrive."""
 MAX_ROWS = 200
 """Rows whose facts are given in one answer."""
 UNDO_STEPS = 200
@@ -277,9 +280,7 @@ class ReviewServer:
             self.server.run(sockets=[self.socket])
 
 
-HOST = "127.0.0.1"
-PATIENCE = 10.0
-"""Seconds for the whole of a request to arrive."""
+# ---- connections ------------------------------------------------------------------------------
 
 
 class ImpatientProtocol(H11Protocol):

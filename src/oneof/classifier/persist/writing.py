@@ -187,6 +187,8 @@ def _stored_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
     return {k: v.tolist() if isinstance(v, np.generic | np.ndarray) else v for k, v in params.items()}
 
 
+# ---- the card ---------------------------------------------------------------------------------
+
 MARK = "<!-- model card written by oneof -->"
 SHOWN = 20
 SETTINGS = ("optimiser", "lr", "weight_decay", "schedule", "epochs", "batch_size", "patience")
