@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array, csr_matrix, issparse
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array, csr_matrix
 
 DENSE = 2**24
 """A table (rows × classes) of at most so many entries is kept as an array."""
@@ -98,6 +100,8 @@ class CompactSets:
 
     def together(self) -> csr_matrix:
         """(K, K): in how many rows two classes are candidates together; the diagonal counts each class."""
+        from scipy.sparse import csr_matrix  # where it is needed: candidates are imported by every command
+
         k = self.n_classes
         if float(np.square(self.sizes, dtype=np.float64).sum()) < len(self) * k * k / DENSE_SHARE:
             ones = np.ones(len(self.positions), dtype=np.int64)
@@ -218,6 +222,8 @@ def beliefs(said: Callable[[slice], np.ndarray], sets: CompactSets, dtype: Any =
         found = CompactSets.of_mask(kept)
         parts.append((p[kept], found.positions, found.sizes))
     values, columns, sizes = (np.concatenate(arrays) for arrays in zip(*parts))
+    from scipy.sparse import csr_array
+
     made = CompactSets.of_sizes(columns, sizes, c)
     return csr_array((values, made.positions, made.starts), shape=(n, c))
 
@@ -230,7 +236,7 @@ def is_large(shape: tuple[int, int]) -> bool:
 def dense_rows(table: Beliefs, rows: Any) -> np.ndarray:
     """Some rows as an array."""
     part = table[rows]
-    return part.toarray() if issparse(part) else np.asarray(part)
+    return part.toarray() if hasattr(part, "toarray") else np.asarray(part)
 
 
 def best(table: Beliefs) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg, subcommand
 
 from oneof.app.commands.show import CommandGroup
+from oneof.candidates.cells import CellError
+from oneof.tables.errors import DataError
 from oneof.tables.importers.options import ImportOptions
 
 if TYPE_CHECKING:
@@ -84,13 +86,7 @@ class CandidatesGenerate:
 
     def _made(self, data: DataSet) -> tuple[Candidates, np.ndarray | None, dict[str, Any]]:
         """The sets, the generator's beliefs and what is known about the generator."""
-        from oneof.candidates.generate import (
-            class_sets,
-            flip_sets,
-            instance_sets,
-            similarity_flips,
-            uniform_sets,
-        )
+        from oneof.candidates import generate
         from oneof.datasets.ready_made import ready_made_q, ready_made_sets
 
         self._check()
@@ -98,17 +94,17 @@ class CandidatesGenerate:
         bounds = {"forbid_singletons": self.forbid_singletons, "forbid_full_sets": self.forbid_full_sets}
         if self.rule == "uniform":
             bounds["forbid_full_sets"] = True
-            return uniform_sets(y, k, self.seed, classes=data.classes, **bounds), None, {}
+            return generate.uniform_sets(y, k, self.seed, classes=data.classes, **bounds), None, {}
         if self.rule == "flips":
             assert self.rate is not None
-            return flip_sets(y, k, self.rate, self.seed, classes=data.classes, **bounds), None, {}
+            return generate.flip_sets(y, k, self.rate, self.seed, classes=data.classes, **bounds), None, {}
         rate = 4 / k if self.rate is None else self.rate
         if self.rule == "class":
             given = self.matrix or self.similarity
             assert given is not None
             matrix = _read_matrix(given)
-            matrix = matrix if self.similarity is None else similarity_flips(matrix, rate)
-            return class_sets(y, matrix, self.seed, classes=data.classes, **bounds), None, {}
+            matrix = matrix if self.similarity is None else generate.similarity_flips(matrix, rate)
+            return generate.class_sets(y, matrix, self.seed, classes=data.classes, **bounds), None, {}
         if not any(bounds.values()):
             ready = ready_made_sets(data.name, rate, self.seed, y, data.classes)
             if ready is not None:
@@ -119,12 +115,10 @@ class CandidatesGenerate:
         from oneof.training import default_progress
 
         made = beliefs(data, epochs=self.epochs, device=self.device, progress=default_progress())
-        sets = instance_sets(y, rate, self.seed, q=made.q, classes=data.classes, **bounds)
+        sets = generate.instance_sets(y, rate, self.seed, q=made.q, classes=data.classes, **bounds)
         return sets, made.q, made.facts.get("generator", {})
 
     def _check(self) -> None:
-        from oneof.tables.errors import DataError
-
         if self.rule == "flips" and self.rate is None:
             raise DataError("--rule flips needs --rate, the probability with which a wrong label is added.")
         if self.rule == "class" and (self.matrix is None) == (self.similarity is None):
@@ -211,7 +205,6 @@ class CandidatesImport:
         from oneof.candidates.annotators import annotator_table
         from oneof.candidates.describe import describe
         from oneof.tables.candidate_files import save_annotations
-        from oneof.tables.errors import DataError
         from oneof.tables.importers.files import import_file
         from oneof.tables.writers import write_lines
 
@@ -259,8 +252,6 @@ def _told_in_the_facts() -> Iterator[None]:
 
 
 def _read_matrix(path: Path) -> np.ndarray:
-    from oneof.candidates.cells import CellError
-    from oneof.tables.errors import DataError
     from oneof.tables.importers.files import read_matrix
     from oneof.tables.text import TextForm
 

@@ -6,11 +6,13 @@ import dataclasses
 import inspect
 import re
 from dataclasses import dataclass
+from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from oneof import __version__
+from oneof.app.commands.show import show_table
 
 if TYPE_CHECKING:
     from oneof.methods import Method, MethodInfo
@@ -47,20 +49,16 @@ class Methods:
     """Print it as JSON."""
 
     def run(self) -> int:
-        import json
-
         from oneof.methods import list_methods, make_method
 
         chosen = list_methods() if self.name is None else [make_method(self.name).info]
         if self.json:
             facts = [_facts(info) for info in chosen]
-            print(json.dumps(facts if self.name is None else facts[0], indent=1))
+            print(dumps(facts if self.name is None else facts[0], indent=1))
             return 0
         return self._all(chosen) if self.name is None else self._one(chosen[0])
 
     def _all(self, methods: list[MethodInfo]) -> int:
-        from oneof.app.commands.show import show_table
-
         rows = []
         for info in methods:
             paper = (info.name, info.year or "", info.venue)
@@ -73,8 +71,6 @@ class Methods:
         return 0
 
     def _one(self, info: MethodInfo) -> int:
-        from oneof.app.commands.show import show_table
-
         print(f"{info.name} ({info.venue} {info.year or ''})".replace(" )", ")"))
         print(f"{info.summary}\n\n{(inspect.getmodule(info.cls).__doc__ or '').strip()}\n")
         rows = [(h["name"], h["default"], searched(h), h["meaning"]) for h in hyper_parameters(info.cls())]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from oneof.app.commands.show import bars
 from oneof.app.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ class Predict:
     def run(self) -> int:
         from rich.progress import TextColumn
 
-        from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_file
         from oneof.candidates.cells import counted
         from oneof.classifier.persist import load
@@ -86,7 +86,6 @@ class Predict:
     def _on_cluster(self, model: PartialLabelClassifier, form: TextForm) -> int:
         from rich.progress import TextColumn
 
-        from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_tables
 
         assert self.cluster is not None

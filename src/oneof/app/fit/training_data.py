@@ -20,7 +20,6 @@ from oneof.candidates.questions import about_features, ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.images import find_images, names_inside, read_folder
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm
@@ -234,6 +233,8 @@ def _with_rest(
 
 def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
     """A folder of images and a candidate file whose ids are the files' names inside the folder."""
+    from oneof.tables.images import find_images, names_inside, read_folder
+
     file = Path(candidates)
     annotations = _annotations(file)
     files = find_images(folder)
