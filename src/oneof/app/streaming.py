@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oneof.app.wishes import Wishes
 from oneof.candidates.cells import short
 from oneof.candidates.compact import restricted
+from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.prediction import allowed_mask
 from oneof.classifier.scoring import sets_within
 from oneof.tables.errors import DataError
@@ -33,9 +34,6 @@ from oneof.training.cluster import Cluster
 from oneof.training.predict import ROWS_IN_CACHE
 from oneof.training.run import digest_weights
 from oneof.training.sources import read_ahead
-
-if TYPE_CHECKING:
-    from oneof.classifier.estimator import PartialLabelClassifier
 
 
 @dataclass

@@ -120,10 +120,11 @@ def _rank(value: Any) -> tuple[int, Any, str]:
     return (1, 0, value) if isinstance(value, str) else (2, type(value).__name__, str(value))
 
 
-def short(values: Iterable[Any], limit: int = 10) -> str:
+def short(values: Iterable[Any], limit: int = 10, shown: Callable[[Any], str] = repr) -> str:
     """The first few values, and how many there are."""
     values = list(values)
-    return ", ".join(map(repr, values[:limit])) + (f", … {len(values)} in all" if len(values) > limit else "")
+    more = f", … {len(values)} in all" if len(values) > limit else ""
+    return ", ".join(map(shown, values[:limit])) + more
 
 
 def counted(n: int, noun: str) -> str:

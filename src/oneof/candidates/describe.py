@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from oneof.candidates.cells import json_value
+from oneof.candidates.cells import json_value, short
 from oneof.candidates.compact import pairs_of
 from oneof.candidates.sets import UNKNOWN, CandidateError, Candidates
 
@@ -83,12 +83,12 @@ def as_text(facts: dict[str, Any]) -> str:
         f"singletons {facts['singletons']:.1%}, pairs {facts['pairs']:.1%}",
         "sizes: " + ", ".join(f"{size}: {count / n:.1%}" for size, count in facts["sizes"].items()),
         f"rows without information (all classes): {facts['full_rows']}",
-        f"classes never alone: {_listed(facts['classes_never_alone'])}",
-        f"classes that are never a candidate: {_listed(facts['classes_never_candidate'])}",
+        f"classes never alone: {short(facts['classes_never_alone'], 12, str) or 'none'}",
+        f"classes that are never a candidate: {short(facts['classes_never_candidate'], 12, str) or 'none'}",
     ]
     if facts["classes_never_apart"]:
         pairs = [f"{a} and {b}" for a, b in facts["classes_never_apart"]]
-        lines.append(f"classes no row tells apart: {_listed(pairs)}")
+        lines.append(f"classes no row tells apart: {short(pairs, 12, str)}")
     if facts["confused_pairs"]:
         lines.append("most confused pairs (rows with both, share of the rows with either):")
         lines += [
@@ -145,10 +145,3 @@ def _against_truth(candidates: Candidates) -> dict[str, Any]:
 
 def _names(candidates: Candidates, which: Any) -> list[Any]:
     return [json_value(candidates.classes[k]) for k in np.flatnonzero(which)]
-
-
-def _listed(values: list[Any], limit: int = 12) -> str:
-    if not values:
-        return "none"
-    more = f", … {len(values)} in all" if len(values) > limit else ""
-    return ", ".join(str(v) for v in values[:limit]) + more

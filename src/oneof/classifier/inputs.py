@@ -116,13 +116,11 @@ def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
         return joined_labels(rows, classes)  # "crow|raven" is a set here as it is in files
     if not all(isinstance(row, COLLECTIONS) and getattr(row, "ndim", 1) == 1 for row in rows):
         return None
+    if len({len(row) for row in rows}) > 1 or any(isinstance(row, set | frozenset) for row in rows):
+        return rows
     # rows of equal length that hold only 0 and 1 are the rows of a mask
-    unequal = len({len(row) for row in rows}) > 1
-    return rows if unequal or any(isinstance(r, set | frozenset) for r in rows) or not _binary(rows) else None
-
-
-def _binary(rows: Sequence[Any]) -> bool:
-    return all(isinstance(v, NUMBERS) and (v in (0, 1) or is_missing(v)) for row in rows for v in row)
+    binary = (isinstance(v, NUMBERS) and (v in (0, 1) or is_missing(v)) for row in rows for v in row)
+    return None if all(binary) else rows
 
 
 def _columns(y: Any) -> tuple[list[Any] | None, np.ndarray]:

@@ -248,20 +248,19 @@ def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
         if names.dtype == bool and names.shape == classes.shape and classes.dtype != bool:
             mask = names[None]
         else:
+            columns = label_columns(names, classes, "allowed", strict=False)
+            unknown = [name for name, k in zip(names.tolist(), columns) if k < 0]
+            if unknown:
+                near = difflib.get_close_matches(str(unknown[0]), list(map(str, classes.tolist())), n=1)
+                advice = (
+                    f"did you mean {near[0]!r}?" if near else f"the model knows {short(classes.tolist())}."
+                )
+                what = f"the class {unknown[0]!r}, which the model does not know; {advice}"
+                raise ValueError(f"allowed names {what}")
             mask = np.zeros((1, len(classes)), dtype=bool)
-            mask[0, _named(names, classes)] = True
+            mask[0, columns] = True
     empty = np.flatnonzero(~mask.any(axis=1))
     if len(empty):
         row = f"row {empty[0]} of " if len(mask) > 1 else ""
         raise ValueError(f"{row}allowed leaves no class; the model knows {short(classes.tolist())}.")
     return mask
-
-
-def _named(names: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    columns = label_columns(names, classes, "allowed", strict=False)
-    unknown = [name for name, k in zip(names.tolist(), columns) if k < 0]
-    if unknown:
-        near = difflib.get_close_matches(str(unknown[0]), list(map(str, classes.tolist())), n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"the model knows {short(classes.tolist())}."
-        raise ValueError(f"allowed names the class {unknown[0]!r}, which the model does not know; {advice}")
-    return columns

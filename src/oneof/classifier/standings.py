@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
 from oneof.classifier.chosen import COVERING, SUPPORT
+from oneof.classifier.contenders import ChoiceData, Contender
 from oneof.classifier.scoring import label_free
-
-if TYPE_CHECKING:
-    from oneof.classifier.contenders import ChoiceData, Contender
 
 EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
 """Standard errors of the difference within which two contenders count as equal."""

@@ -75,14 +75,13 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
             wanted = {name: info for name, info in members.items() if only is None or name in only}
             # zipfile never gives more than a member claims to hold
             refuse_bomb(path, sum(info.file_size for info in wanted.values()))
-            return {name: _member(packed, info) for name, info in wanted.items()}
-
-
-def _member(packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    with packed.open(info) as stream:
-        _check_header(stream, info.file_size)
-    with packed.open(info) as stream:
-        return _checked_text(np.lib.format.read_array(stream, allow_pickle=False))
+            made = {}
+            for name, info in wanted.items():
+                with packed.open(info) as stream:
+                    _check_header(stream, info.file_size)
+                with packed.open(info) as stream:
+                    made[name] = _checked_text(np.lib.format.read_array(stream, allow_pickle=False))
+            return made
 
 
 def _checked_text(array: np.ndarray) -> np.ndarray:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.training_data import TrainingData
+from oneof.app.review.decisions import Decisions
+from oneof.app.review.folder import recorded_id_column
 from oneof.candidates.cells import cell_text, short, spelled_as
 from oneof.candidates.questions import QuestionError
 from oneof.classifier.inputs import known, label_columns
@@ -159,9 +161,6 @@ def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> Cle
 
 def _from_decisions(file: Path, data: TrainingData) -> CleanLabels:
     """The labels a person decided about, each on its row wherever that stands now."""
-    from oneof.app.review.decisions import Decisions
-    from oneof.app.review.folder import recorded_id_column
-
     notes = []
     column = recorded_id_column(file.parent)
     if data.ids is None and data.table is not None and column in data.table.columns:

@@ -78,16 +78,6 @@ class Estimate:
         )
 
 
-def trainings_of_choice(model: PartialLabelClassifier, shape: tuple[int, int]) -> float:
-    """As `Estimate.trainings`: on a large table contenders learn from some of the rows."""
-    from oneof.classifier.choice import LONG_FITS
-
-    n, some = shape[0], min(shape[0], DENSE // shape[1])
-    if some == n:
-        return LONG_FITS
-    return 1 + LONG_FITS * some * model.recipe(some).epochs / (n * model.recipe(n).epochs)
-
-
 def measure(
     model: PartialLabelClassifier, x: np.ndarray, candidates: Candidates, clean: Any = None
 ) -> Estimate:
@@ -114,8 +104,13 @@ def measure(
     takes = memory(fitted, x, candidates, batch, parameters)
     if model.method != "auto":
         return Estimate(n, parameters, takes, setup, epoch)
+    from oneof.classifier.choice import LONG_FITS
+
     takes["the comparison"] = CONTENDERS * 8 * min(math.prod(candidates.shape), DENSE) / 1e6
-    return Estimate(n, parameters, takes, setup, epoch, trainings_of_choice(model, candidates.shape))
+    some, trainings = min(n, DENSE // candidates.n_classes), float(LONG_FITS)
+    if some < n:  # on a large table contenders learn from some of the rows
+        trainings = 1 + LONG_FITS * some * model.recipe(some).epochs / (n * model.recipe(n).epochs)
+    return Estimate(n, parameters, takes, setup, epoch, trainings)
 
 
 def _timed(

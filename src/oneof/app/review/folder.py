@@ -14,23 +14,22 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
+from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.annotators import Annotator, annotator_table
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.checks import checked_positions
 from oneof.candidates.compact import Beliefs, CompactSets, dense_rows
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, write_text, write_with
 from oneof.tables.reader import read_json
 from oneof.tables.unpacking import stored_arrays
-
-if TYPE_CHECKING:
-    from oneof.candidates.annotations import Answers
-    from oneof.candidates.annotators import Annotator
 
 FORMAT, LARGE = 1, 2
 """A large review has sparse arrays, and its sets by position."""
@@ -145,10 +144,6 @@ class ReviewData:
         """
         if self.answers is None or not len(self.answers) or not self.answers.named:
             return []
-        from oneof.candidates.annotations import Annotations
-        from oneof.candidates.annotators import annotator_table
-        from oneof.candidates.evidence import estimate_true_labels
-
         beliefs = estimate_true_labels(self.answers, *self.candidates.shape).posterior
         if self.transduction is not None:
             beliefs[self.trusted] = dense_rows(self.transduction, self.trusted)
@@ -251,8 +246,6 @@ class ReviewData:
             )
         answers = None
         if names["workers"] is not None:
-            from oneof.candidates.annotations import Answers
-
             row, worker, label = (arrays[f"answers.{part}"] for part in ANSWER)
             answers = Answers(row, worker, label, tuple(names["workers"]), names["workers_named"])
         images = names["images"]

@@ -28,17 +28,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData
 from oneof.candidates.compact import best, dense_rows, row_blocks
 from oneof.tables.table import numbers
-
-if TYPE_CHECKING:
-    from oneof.app.review.decisions import Decisions
 
 WEIGHTS = {"close": 0.6, "outside": 0.9, "split": 0.4, "disagreement": 0.7}
 # from here on a sign is worth a sentence; rows without any are not doubtful
@@ -71,7 +69,11 @@ class Signs:
 
     def __init__(self, data: ReviewData) -> None:
         self.data = data
-        n, self.votes = len(data), _votes(data)
+        n = len(data)
+        self.votes = csr_array(data.candidates.shape)
+        if data.answers:  # each annotator has one vote per row, shared among the labels they name
+            places = data.answers.row, data.answers.label
+            self.votes = csr_array((data.answers.shares(), places), shape=data.candidates.shape)
         self.outside, self.close, self.split, self.disagreement = np.zeros((4, n))
         self.prediction, self.pseudo_label = np.zeros((2, n), dtype=np.int64)
         for rows in row_blocks(*data.candidates.shape):
@@ -173,14 +175,6 @@ def _lead(shares: np.ndarray) -> np.ndarray:
         return np.ones(len(shares))
     top = np.partition(shares, -2, axis=1)[:, -2:]
     return top[:, 1] - top[:, 0]
-
-
-def _votes(data: ReviewData) -> csr_array:
-    """(n, c): votes of the annotators; each has one per row, shared among the labels they name."""
-    if data.answers is None or not len(data.answers):
-        return csr_array(data.candidates.shape)
-    places = data.answers.row, data.answers.label
-    return csr_array((data.answers.shares(), places), shape=data.candidates.shape)
 
 
 # ---- what the page shows ----------------------------------------------------------------------

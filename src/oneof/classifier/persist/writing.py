@@ -9,7 +9,7 @@ import secrets
 import shutil
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from sklearn.utils.validation import check_is_fitted
 
 import oneof
+from oneof.candidates.cells import short
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.persist.folder import (
     CALIBRATION,
@@ -37,9 +38,6 @@ from oneof.classifier.persist.folder import (
 from oneof.classifier.prediction import why_not_calibrated
 from oneof.classifier.scoring import SCORES
 from oneof.tables.files import HALF_CHARACTERS, sha256_of, why_not_written
-
-if TYPE_CHECKING:
-    from oneof.classifier.estimator import PartialLabelClassifier
 
 STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
 
@@ -322,5 +320,4 @@ def _written(values: dict[str, Any]) -> str:
 
 def _listed(names: list[Any]) -> str:
     # names come from data: whatever they hold is shown as text, not as markup
-    shown = [f"`{' '.join(str(name).replace('`', ' ').split())}`" for name in names[:SHOWN]]
-    return ", ".join(shown) + (f", … {len(names)} in all" if len(names) > SHOWN else "")
+    return short(names, SHOWN, lambda name: f"`{' '.join(str(name).replace('`', ' ').split())}`")
