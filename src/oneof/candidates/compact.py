@@ -210,6 +210,8 @@ OTHERS = 16
 
 def beliefs(said: Callable[[slice], np.ndarray], sets: CompactSets, dtype: Any = np.float32) -> Beliefs:
     """(n, c): what a function says of successive rows, (B, c)."""
+    from scipy.sparse import csr_array
+
     (n, c), parts = sets.shape, []
     if not is_large(sets.shape):
         return np.asarray(said(slice(0, n)), dtype=dtype)
@@ -222,8 +224,6 @@ def beliefs(said: Callable[[slice], np.ndarray], sets: CompactSets, dtype: Any =
         found = CompactSets.of_mask(kept)
         parts.append((p[kept], found.positions, found.sizes))
     values, columns, sizes = (np.concatenate(arrays) for arrays in zip(*parts))
-    from scipy.sparse import csr_array
-
     made = CompactSets.of_sizes(columns, sizes, c)
     return csr_array((values, made.positions, made.starts), shape=(n, c))
 

@@ -31,6 +31,8 @@ DENSE_LIMIT = 8 << 30
 class NetworkPart(EstimatorSettings):
     """The part of `PartialLabelClassifier` that knows its inputs and its network."""
 
+    classes_: np.ndarray
+    net_: tuple[nn.Module, ...]
     scaling_: Scaling | None
     input_shape_: tuple[int, ...]
 

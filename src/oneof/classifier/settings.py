@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from torch import Tensor, nn
+from torch import Tensor
 
 from oneof.candidates import Candidates
 from oneof.candidates.cells import short
@@ -57,68 +57,37 @@ def set_sizes(sizes: np.ndarray) -> dict[str, Any]:
     }
 
 
+@dataclass(repr=False, eq=False)
 class EstimatorSettings(ClassifierMixin, BaseEstimator):
     """The part of `PartialLabelClassifier` that holds its settings, checks and sets them."""
 
-    classes_: np.ndarray
-    net_: tuple[nn.Module, ...]
-
-    def __init__(
-        self,
-        method: str | Method = "rplg+",
-        *,
-        method_params: dict[str, Any] | None = None,
-        net: Any = "mlp",
-        hidden: Any = (300, 300),
-        batch_norm: bool = True,
-        scaling: str = "standard",
-        augment: str = "auto",
-        optimiser: str = "adam",
-        lr: float = 1e-2,
-        weight_decay: float = 0.0,
-        schedule: str = "one-cycle",
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        patience: int | None = None,
-        class_weight: Any = None,
-        clean_weight: float | None = None,
-        selection_share: float = 0.0,
-        device: str = "auto",
-        random_state: int | None = 0,
-        run: Any = None,
-        max_seconds: float | None = None,
-        budget: float | None = None,
-        cluster: str | None = None,
-        callbacks: Sequence[Any] | None = None,
-        verbose: bool = False,
-        warm_start: bool = False,
-    ) -> None:
-        self.method = method
-        self.method_params = method_params
-        self.net = net
-        self.hidden = hidden
-        self.batch_norm = batch_norm
-        self.scaling = scaling
-        self.augment = augment
-        self.optimiser = optimiser
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.patience = patience
-        self.class_weight = class_weight
-        self.clean_weight = clean_weight
-        self.selection_share = selection_share
-        self.device = device
-        self.random_state = random_state
-        self.run = run
-        self.max_seconds = max_seconds
-        self.budget = budget
-        self.cluster = cluster
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.warm_start = warm_start
+    method: str | Method = "rplg+"
+    _: KW_ONLY
+    method_params: dict[str, Any] | None = None
+    net: Any = "mlp"
+    hidden: Any = (300, 300)
+    batch_norm: bool = True
+    scaling: str = "standard"
+    augment: str = "auto"
+    optimiser: str = "adam"
+    lr: float = 1e-2
+    weight_decay: float = 0.0
+    schedule: str = "one-cycle"
+    epochs: int | None = None
+    batch_size: int | None = None
+    patience: int | None = None
+    class_weight: Any = None
+    clean_weight: float | None = None
+    selection_share: float = 0.0
+    device: str = "auto"
+    random_state: int | None = 0
+    run: Any = None
+    max_seconds: float | None = None
+    budget: float | None = None
+    cluster: str | None = None
+    callbacks: Sequence[Any] | None = None
+    verbose: bool = False
+    warm_start: bool = False
 
     def recipe(self, n_rows: int | None = None) -> Recipe:
         """How `fit` will train on so many rows; raises on settings that cannot be meant."""
