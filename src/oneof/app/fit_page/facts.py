@@ -145,65 +145,48 @@ class ClassFacts:
     """Of the checked rows of this class, how many are predicted as it."""
 
 
-@dataclass
 class FitFacts:
     """What the page says, as numbers."""
 
-    rows: int
-    learned: int
-    """Rows without a trusted label: their candidates were learned from."""
-    covering: Share
-    confidence: np.ndarray
-    """(n,): probability of the predicted class."""
-    belief: np.ndarray
-    """Of the ambiguous rows: mass of the label believed in."""
-    sizes_before: dict[int, int]
-    sizes_after: dict[int, int]
-    mean_before: float
-    mean_after: float
-    resolved: Share
-    changed: Share
-    outside: Share
-    pairs: list[Pair]
-    classes: list[ClassFacts]
-    accuracy: Share | None = None
-    bins: list[Bin] = field(default_factory=list)
-    ece: float | None = None
-    mistakes: list[tuple[str, str, int]] = field(default_factory=list)
+    def __init__(self, outcome: FitOutcome) -> None:
+        data, candidates, q = outcome.data, outcome.data.candidates, outcome.data.transduction
+        assert q is not None
+        assert data.trusted is not None
+        (prediction, confidence), (label, belief) = best(data.probabilities), best(q)
+        inside = candidates.has(np.arange(len(candidates)), prediction)
+        learned = ~data.trusted  # the candidates of these rows were learned from
+        before, after = candidates.sizes[learned], (q > KEPT).sum(axis=1)[learned]
+        ambiguous = learned & (candidates.sizes > 1)
+        self.rows, self.learned = len(candidates), int(learned.sum())
+        self.covering, self.outside = Share.of(inside[learned]), Share.of(~inside[learned])
+        self.changed = Share.of((prediction != label)[learned])
+        self.resolved = Share.of(belief[ambiguous] >= DECIDED)
+        self.confidence = confidence
+        """(n,): probability of the predicted class."""
+        self.belief = belief[ambiguous]
+        """Of the ambiguous rows: mass of the label believed in."""
+        self.sizes_before, self.sizes_after = _counts(before), _counts(after)
+        self.mean_before, self.mean_after = (float(v.mean()) if len(v) else 0.0 for v in (before, after))
+        self.pairs = confused_pairs(candidates, q, ambiguous)
+        self.classes = _classes(candidates, outcome.checked, label, belief, learned)
+        self.accuracy: Share | None = None
+        self.bins: list[Bin] = []
+        self.ece: float | None = None
+        self.mistakes: list[tuple[str, str, int]] = []
+        if outcome.checked is not None and len(outcome.checked.columns):
+            self._compare(outcome.checked, [str(name) for name in candidates.classes])
 
-
-def fit_facts(outcome: FitOutcome) -> FitFacts:
-    """Every number of the page."""
-    data, candidates, p = outcome.data, outcome.data.candidates, outcome.data.probabilities
-    assert data.transduction is not None
-    assert data.trusted is not None
-    n, q = len(candidates), data.transduction
-    (prediction, confidence), (label, belief) = best(p), best(q)
-    inside = candidates.has(np.arange(n), prediction)
-    learned = ~data.trusted
-    before = candidates.sizes
-    after = (q > KEPT).sum(axis=1)
-    ambiguous = learned & (before > 1)
-    made = FitFacts(
-        rows=n,
-        learned=int(learned.sum()),
-        covering=Share.of(inside[learned]),
-        confidence=confidence,
-        belief=belief[ambiguous],
-        sizes_before=_counts(before[learned]),
-        sizes_after=_counts(after[learned]),
-        mean_before=float(before[learned].mean()) if learned.any() else 0.0,
-        mean_after=float(after[learned].mean()) if learned.any() else 0.0,
-        resolved=Share.of(belief[ambiguous] >= DECIDED),
-        changed=Share.of((prediction != label)[learned]),
-        outside=Share.of(~inside[learned]),
-        pairs=confused_pairs(candidates, q, ambiguous),
-        classes=[],
-    )
-    if outcome.checked is not None and len(outcome.checked.columns):
-        _against_labels(made, outcome)
-    made.classes = _classes(candidates, outcome.checked, label, belief, learned)
-    return made
+    def _compare(self, checked: Checked, names: list[str]) -> None:
+        """What only rows with a known label can tell."""
+        truth, prediction = checked.columns, checked.probabilities.argmax(axis=1)
+        right = prediction == truth
+        self.accuracy = Share.of(right)
+        self.bins = reliability(checked.probabilities.max(axis=1), right)
+        self.ece = calibration_error(self.bins)
+        both = np.column_stack([truth[~right], prediction[~right]])
+        wrong, times = np.unique(both, axis=0, return_counts=True)
+        for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
+            self.mistakes.append((names[wrong[i, 0]], names[wrong[i, 1]], int(times[i])))
 
 
 def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list[Pair]:
@@ -220,21 +203,6 @@ def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list
         still = int((belief[both] < DECIDED).sum())
         made.append(Pair(*names, total, to_a, to_b, total - to_a - to_b, still))
     return made
-
-
-def _against_labels(made: FitFacts, outcome: FitOutcome) -> None:
-    """What only rows with a known label can tell."""
-    assert outcome.checked is not None
-    p, truth = outcome.checked.probabilities, outcome.checked.columns
-    prediction = p.argmax(axis=1)
-    right = prediction == truth
-    made.accuracy = Share.of(right)
-    made.bins = reliability(p.max(axis=1), right)
-    made.ece = calibration_error(made.bins)
-    wrong, times = np.unique(np.column_stack([truth[~right], prediction[~right]]), axis=0, return_counts=True)
-    names = outcome.data.candidates.classes
-    for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
-        made.mistakes.append((str(names[wrong[i, 0]]), str(names[wrong[i, 1]]), int(times[i])))
 
 
 def _classes(

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import oneof
-from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts, FitOutcome, fit_facts, summary
+from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts, FitOutcome, summary
 from oneof.app.review.folder import ReviewData
 from oneof.classifier.chosen import further_criteria
 from oneof.classifier.estimator import PartialLabelClassifier
@@ -38,7 +38,7 @@ UNBROKEN = 40
 
 def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
     """Write the page, whole or not at all; returns the numbers on it."""
-    facts = fit_facts(outcome)
+    facts = FitFacts(outcome)
     write_text(path, render(outcome, facts))
     return facts
 
