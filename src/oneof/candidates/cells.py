@@ -178,8 +178,7 @@ def _python_list(text: str) -> list[str] | None:
     if re.search(r"['\"]\s+['\"]", text):
         return None  # a numpy array as text: Python would read ['cat' 'dog'] as one label, catdog
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of a backslash in a label
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # of a backslash in a label
             values = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None

@@ -262,8 +262,8 @@ class Candidates:
     def replace(self, **facts: Any) -> Candidates:
         """The same candidates with other facts, named as in the constructor."""
         known = {"mask": self.compact} | {name: getattr(self, name) for name in _FACTS}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoInformationWarning)  # said once, when the whole was built
+        # said once, when the whole was built
+        with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
             return Candidates(**known | facts)
 
     def _numbers(self, rows: Any) -> np.ndarray:

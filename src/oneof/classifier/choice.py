@@ -16,6 +16,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -304,9 +305,7 @@ class Comparison:
             return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed, weights)
         if model.clean_weight and (part is None or len(part) < 2):
             made.clean_weight = 0.0  # one row alone cannot be normalised
-        with warnings.catch_warnings():
-            if not last:
-                warnings.simplefilter("ignore")
+        with nullcontext() if last else warnings.catch_warnings(action="ignore"):
             return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows), sample_weight=weights)
 
 

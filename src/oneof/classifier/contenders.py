@@ -117,8 +117,8 @@ def _regression(
     if len(there) == 1:
         bias[there] = 0.0
         return weight, bias
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline need not be solved to the last digit
+    # a baseline need not be solved to the last digit
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         found = LogisticRegression(max_iter=200, random_state=seed).fit(x, columns, sample_weight=weights)
     if len(there) == 2:  # one row of coefficients, for the second class
         weight[there[1]], bias[there] = found.coef_[0], [0.0, found.intercept_[0]]

@@ -179,8 +179,7 @@ def one_hot(columns: np.ndarray, n_classes: int) -> np.ndarray:
 
 def _quietly(make: Any, *arguments: Any, **more: Any) -> Candidates:
     """Candidates to score by: full sets are no news there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoInformationWarning)
+    with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
         return make(*arguments, **more)
 
 

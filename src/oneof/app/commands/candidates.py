@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg, subcommand
 
 from oneof.app.commands.show import CommandGroup
+from oneof.candidates import NoInformationWarning
 from oneof.candidates.cells import CellError
 from oneof.tables.errors import DataError
 from oneof.tables.importers.options import ImportOptions
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
     from oneof.candidates import Candidates
     from oneof.datasets import DataSet
+
+TOLD_IN_THE_FACTS: Any = {"action": "ignore", "category": NoInformationWarning}
+"""Rows without information are counted in what the commands print; no warning besides."""
 
 
 @dataclass
@@ -64,7 +66,7 @@ class CandidatesGenerate:
         from oneof.tables.candidate_files import save_candidates
 
         data = load(self.dataset)
-        with _told_in_the_facts():
+        with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
             candidates, q, generator = self._made(data)
         facts: dict[str, Any] = {"data_set": data.name, "provenance": dict(candidates.provenance)}
         facts |= {"generator": generator} if generator else {}
@@ -150,7 +152,7 @@ class CandidatesDescribe:
         from oneof.candidates.describe import as_text, describe
         from oneof.datasets.ready_made import candidates_of
 
-        with _told_in_the_facts():
+        with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
             candidates = candidates_of(self.source)
         facts = describe(candidates)
         print(json.dumps(facts, indent=1) if self.json else as_text(facts))
@@ -212,7 +214,7 @@ class CandidatesImport:
             raise DataError(f"--out {self.out}: the name must end in .npz or .parquet.")
         if self.out.resolve() == self.file.resolve():
             raise DataError(f"--out {self.out} would replace the file that is read; give another name.")
-        with _told_in_the_facts():
+        with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
             made = import_file(self.file, "records" if self.format == "jsonl" else self.format, self.import_)
         save_annotations(made, self.out)
         if self.annotator_table is not None:
@@ -239,16 +241,6 @@ class CandidateSets(CommandGroup):
         | Annotated[CandidatesGenerate, subcommand("generate")]
         | Annotated[CandidatesDescribe, subcommand("describe")]
     )
-
-
-@contextmanager
-def _told_in_the_facts() -> Iterator[None]:
-    """Rows without information are counted in what the commands print; no warning besides."""
-    from oneof.candidates import NoInformationWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoInformationWarning)
-        yield
 
 
 def _read_matrix(path: Path) -> np.ndarray:

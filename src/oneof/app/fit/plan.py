@@ -88,8 +88,7 @@ def measure(
         given = np.flatnonzero(known(np.asarray(clean)))
         clean = (x[given], np.asarray(clean)[given])
     rows_of_fit = (x, candidates, clean)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         _timed(model, rows_of_fit, batch, 1, batch)  # what happens once in a process only
         step, fitted = _timed(model, rows_of_fit, batch, 1, batch)
         if step > LONG_STEP:  # long enough to be measured alone, and too long for many

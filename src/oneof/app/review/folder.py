@@ -239,8 +239,7 @@ class ReviewData:
             mask, _ = checked_positions(arrays["positions"], arrays["starts"], c, "the review")
         else:
             mask = CompactSets.of_bits(arrays["mask"], c)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoInformationWarning)  # said once, at the fit
+        with warnings.catch_warnings(action="ignore", category=NoInformationWarning):  # said once, at the fit
             candidates = Candidates(
                 mask, classes, arrays.get("truth"), names["truth_may_be_outside"], names["provenance"]
             )

@@ -155,14 +155,12 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
     routes.append(Route("/api/decisions", decide, methods=["POST"]))
 
     def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return Json({"detail": error.detail}, error.status_code)
-
-    def file_damaged(request: Request, error: Exception) -> Response:
-        """Somebody wrote into the file of decisions by hand: the page waits until it is mended."""
+        if isinstance(error, HTTPException):
+            return Json({"detail": error.detail}, error.status_code)
+        # somebody wrote into the file of decisions by hand: the page waits until it is mended
         return Json({"detail": str(error)}, 503)
 
-    app = Starlette(routes=routes, exception_handlers={HTTPException: refused, DataError: file_damaged})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: refused, DataError: refused})
     app.router.redirect_slashes = False
     return Guard(app, token, port, content_policy(page))
 
