@@ -44,22 +44,13 @@ LAST_FIT = 1.5
 the end takes one more."""
 
 
-@dataclass(frozen=True)
-class Selected:
-    """The outcome of a choice."""
-
-    model: Any
-    settings: dict[str, Any]
-    selection: list[dict[str, Any]]
-    selection_note: str
-    out_of_fold: np.ndarray
-    label_errors: LabelErrors
-
-
 def choose(
     model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any, weights: Any = None
-) -> Selected:
-    """Compare, take the best, fit it on all rows. `model` has the settings that all contenders share."""
+) -> Any:
+    """Compare, take the best, fit it on all rows: the winner, with what the choice found out about it.
+
+    `model` has the settings that all contenders share.
+    """
     recipe = model.recipe(len(X))
     data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed, weights)
     apart = data.without_known_sets(recipe.seed) if groups is None else data
@@ -78,8 +69,9 @@ def choose(
         fitted.transduction_ = restricted(spoken, candidates.mask).astype(np.float32)
     if data.clean is not None and data.clean_rows is not None:
         fitted.transduction_[data.clean_rows] = np.eye(data.candidates.n_classes)[data.clean.columns]
-    p, errors = calibrated(fitted, judged, data)
-    return Selected(fitted, used(best), selection, note(selection), p, errors)
+    fitted.out_of_fold_, fitted.label_errors_ = calibrated(fitted, judged, data)
+    fitted.settings_, fitted.selection_, fitted.selection_note_ = used(best), selection, note(selection)
+    return fitted
 
 
 def used(best: Contender) -> dict[str, Any]:

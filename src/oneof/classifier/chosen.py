@@ -12,16 +12,13 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.compact import DENSE, restricted
 from oneof.classifier.inputs import clean_vector, is_pair, known, with_clean_rows, without_clean_rows
-
-if TYPE_CHECKING:
-    from oneof.classifier.choice import Selected
 
 COVERING, SUPPORT = "covering rate", "support of the prediction"
 """What candidate sets can tell of a contender."""
@@ -39,7 +36,7 @@ def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str
 
 def choose_by_some_or_all(
     model: Any, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
-) -> Selected:
+) -> Any:
     """`choose`, by as many rows as it can hold the probabilities of; `given` is what X was made from."""
     # only here: nothing else of an estimator needs what a choice imports
     from oneof.classifier.choice import choose
@@ -62,13 +59,13 @@ def choose_by_some_or_all(
         budget=None if model.budget is None else COMPARING * model.budget,
     )
     chosen = choose(small, X[rows], candidates.take(rows), some_clean, some_groups, some_weights)
-    unknown: Any = {"out_of_fold": None, "label_errors": None}  # of most rows
-    told = f"{chosen.selection_note} Contenders were compared on {len(rows):,} of {n:,} rows."
-    if chosen.selection[0]["kind"] == "baseline":
-        with_all_rows(chosen.model, X, candidates, clean, recipe)
-        told += " A baseline learns from these alone."
-        return replace(chosen, selection_note=told, **unknown)
-    settings = dict(chosen.settings)
+    told = f"{chosen.selection_note_} Contenders were compared on {len(rows):,} of {n:,} rows."
+    del chosen.out_of_fold_, chosen.label_errors_  # of most rows they are not known
+    if chosen.selection_[0]["kind"] == "baseline":
+        with_all_rows(chosen, X, candidates, clean, recipe)
+        chosen.selection_note_ = told + " A baseline learns from these alone."
+        return chosen
+    settings = dict(chosen.settings_)
     # as long in proportion: a default length goes by the number of rows
     settings["epochs"] = max(1, round(settings["epochs"] * recipe.epochs / model.recipe(len(rows)).epochs))
     params = {**model.get_params(deep=False), "random_state": recipe.seed, "selection_share": 0.0}
@@ -78,9 +75,10 @@ def choose_by_some_or_all(
         fitted.max_seconds = min(left, model.max_seconds or left)
     inputs = given if isinstance(given, np.memmap) else X  # an array in a file stays there
     fitted.fit(inputs, candidates, clean=clean, sample_weight=weights)
-    if hasattr(chosen.model, "temperature_"):
-        fitted.set_temperature(chosen.model.temperature_)
-    return replace(chosen, model=fitted, settings=settings, selection_note=told, **unknown)
+    if hasattr(chosen, "temperature_"):
+        fitted.set_temperature(chosen.temperature_)
+    fitted.settings_, fitted.selection_, fitted.selection_note_ = settings, chosen.selection_, told
+    return fitted
 
 
 def some_rows_of(n: int, most: int, clean: np.ndarray | None, seed: int) -> np.ndarray:

@@ -282,12 +282,8 @@ class PartialLabelClassifier(Predictions):
         """Fit by comparing; see `oneof.classifier.choice`. X was made from what was `given`."""
         self.forget()
         chosen = choose_by_some_or_all(self, X, given, candidates, clean, groups, weights)
-        for name, value in vars(chosen.model).items():
+        for name, value in vars(chosen).items():
             if learned(name) and name not in OWN:
-                setattr(self, name, value)
-        for name in LEFT:
-            value = getattr(chosen, name.rstrip("_"))
-            if value is not None:
                 setattr(self, name, value)
         return self
 
