@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from oneof.app.commands.show import open_page, show_table
+from oneof.tables.files import replacing, write_text
+
 if TYPE_CHECKING:
     from oneof.training import Trained
 
@@ -45,11 +50,7 @@ class Demo:
     """Open the page in the browser, where there is a screen."""
 
     def run(self) -> int:
-        import numpy as np
-
         from oneof.app.commands.demo_page import write_page
-        from oneof.app.commands.show import open_page, show_table
-        from oneof.tables.files import write_text
 
         if self.seeds < 1:
             raise ValueError(f"--seeds {self.seeds}: give a number of at least 1.")
@@ -128,10 +129,6 @@ class Demo:
             from matplotlib.figure import Figure
         except ImportError:
             return None
-        import numpy as np
-
-        from oneof.tables.files import replacing
-
         figure = Figure(figsize=(10, 4), layout="constrained")
         thin = "; thick lines: mean, thin lines: single seeds" if self.seeds > 1 else ""
         figure.suptitle(f"digits, instance-dependent candidate sets, {self.net} model{thin}")
@@ -156,7 +153,6 @@ class Demo:
 
 def digits_problem(seed: int, rate: float) -> dict[str, Any]:
     """Digits, split 80/10/10, with candidate sets from a small network's confusions, for `train`."""
-    import numpy as np
     import torch
     from sklearn.datasets import load_digits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from oneof.lab.bench import BenchOptions
+from oneof.tables.files import write_text
 
 if TYPE_CHECKING:
     from oneof.lab.protocol import Protocol
@@ -144,8 +146,6 @@ class Theory:
     """Draw the figure (extra `report`)."""
 
     def run(self) -> int:
-        import time
-
         from oneof.lab.panels import require_matplotlib
         from oneof.lab.theory.figure import save_figure
         from oneof.lab.theory.posteriors import POSTERIORS
@@ -153,7 +153,6 @@ class Theory:
         from oneof.lab.theory.report import Findings, as_markdown, as_values, verdicts
         from oneof.lab.theory.theorems import check_theorems
         from oneof.lab.theory.trained import check_trained, settings
-        from oneof.tables.files import write_text
 
         self._check()
         if self.figures:

@@ -11,10 +11,11 @@ from tyro.conf import Positional, arg
 
 from oneof.app.commands.show import bars
 from oneof.app.wishes import Wishes
+from oneof.candidates.cells import counted
+from oneof.tables.text import TextForm
 
 if TYPE_CHECKING:
     from oneof.classifier.estimator import PartialLabelClassifier
-    from oneof.tables.text import TextForm
 
 
 @dataclass
@@ -50,11 +51,9 @@ class Predict:
         from rich.progress import TextColumn
 
         from oneof.app.streaming import predict_file
-        from oneof.candidates.cells import counted
         from oneof.classifier.persist import load
         from oneof.tables.free_text import use_sentences
         from oneof.tables.reader import expected_rows
-        from oneof.tables.text import TextForm
 
         if self.embed is not None:
             use_sentences(self.embed)
