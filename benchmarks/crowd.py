@@ -24,7 +24,7 @@ import torch
 from common import print_json, print_table, versions
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.dawid_skene import estimate_true_labels
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.datasets import data_folder
 from oneof.tables.files import write_text, write_with
 from oneof.tables.importers.files import import_file

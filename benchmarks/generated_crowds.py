@@ -30,7 +30,7 @@ import oneof.training.ongoing
 from common import print_table
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.dawid_skene import estimate_true_labels
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.datasets import data_folder, load
 from oneof.tables.files import write_text
 from oneof.tables.importers import from_answers

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
 import io
 import json
 import sys
@@ -72,7 +73,8 @@ def called(program: Callable[[], Any]) -> set[tuple[str, str]]:
 
     def note(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and "/oneof/" in code.co_filename and code.co_name[0] != "<":
+        function = code.co_flags & inspect.CO_OPTIMIZED  # the body of a class or a module is none
+        if event == "call" and function and "/oneof/" in code.co_filename and code.co_name[0] != "<":
             found.add((code.co_filename, code.co_qualname))
 
     sys.setprofile(note)

@@ -8,9 +8,8 @@ import pytest
 import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier import choice
-from oneof.classifier.baselines import KnownRows
 from oneof.classifier.calibration import tempered
-from oneof.classifier.contenders import ChoiceData, Contender, row_folds
+from oneof.classifier.contenders import ChoiceData, Contender, KnownRows, row_folds
 from oneof.classifier.settings import default_epochs
 from oneof.tables.importers import from_answers
 from oneof.training import Recipe

@@ -483,7 +483,7 @@ def test_other_settings_do_not_continue_an_interrupted_fit(oneof_program, tmp_pa
 
 def test_demo_writes_table_picture_and_page(oneof_program, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("oneof.app.commands.show.open_page", opened.append)
+    monkeypatch.setattr("oneof.app.commands.demo.open_page", opened.append)
     code, out, err = oneof_program("demo", "--seeds", "1", "--epochs", "3", "--out", tmp_path / "d")
     assert code == 0
     assert "1437 rows, 10 classes" in out

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneof import Candidates, PartialLabelClassifier
-from oneof.classifier.prediction import allowed_mask, chosen, restricted
+from oneof.candidates.compact import restricted
+from oneof.classifier.prediction import allowed_mask, chosen
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.tables.files import why_not_written
-from oneof.tables.sealed import SEAL, DamagedError, digest_of, read_sealed, sealed_json, unseal
+from oneof.tables.files import (
+    SEAL,
+    DamagedError,
+    digest_of,
+    read_sealed,
+    sealed_json,
+    unseal,
+    why_not_written,
+)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

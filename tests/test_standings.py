@@ -8,9 +8,9 @@ import torch
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
-from oneof.classifier.baselines import KnownRows, fit_baseline
-from oneof.classifier.contenders import ChoiceData, Contender, portfolio, promising
-from oneof.classifier.standings import as_good, further_criteria, note, ordered, table
+from oneof.classifier.chosen import further_criteria
+from oneof.classifier.contenders import ChoiceData, Contender, KnownRows, fit_baseline, portfolio, promising
+from oneof.classifier.standings import as_good, note, ordered, table
 from tests.test_choice import MASK, X, Y, answered, auto
 
 # ---- who takes part, and who is better --------------------------------------------------------
@@ -186,7 +186,7 @@ def test_a_random_candidate_does_not_repeat_the_draw_of_the_sets():
     y = np.zeros(3000, dtype=int)
     mask = rng.random((3000, 4)) < 0.5
     mask[:, 0] = True
-    from oneof.classifier.baselines import _likeliest
+    from oneof.classifier.contenders import _likeliest
 
     share = np.mean(_likeliest(mask, 0) == y)
     assert share == pytest.approx(np.mean(1 / mask.sum(axis=1)), abs=0.04)

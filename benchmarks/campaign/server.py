@@ -18,7 +18,7 @@ from PIL import Image
 from campaign import Attempt, Failed, begin
 from campaign.mutations import TOKENS, mutated
 from campaign.subjects import ROWS, SETS
-from oneof.app.review import ReviewData, connections
+from oneof.app.review import ReviewData, server
 from oneof.app.review.server import ReviewServer
 
 PATIENCE = 3.0
@@ -38,7 +38,7 @@ class Served:
     """A server in a thread, over a folder with an image and a file beside that must not be seen."""
 
     def __init__(self, folder: Path) -> None:
-        connections.PATIENCE = PATIENCE
+        server.PATIENCE = PATIENCE
         pictures = folder / "pictures"
         pictures.mkdir(parents=True)
         (folder / "secret.txt").write_bytes(SECRET)

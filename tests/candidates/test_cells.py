@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from oneof import CandidateError, Candidates, PartialLabelClassifier
 from oneof.candidates.cells import cell_labels, cell_text, counted, is_missing, json_value, ordered
 from oneof.classifier.inputs import as_candidates, known
-from oneof.tables.columns import numbers
 from oneof.tables.errors import DataError
 from oneof.tables.importers import from_answers, from_records, from_wide
 from oneof.tables.importers.files import import_file
 from oneof.tables.reader import read_table
-from oneof.tables.table import Table
+from oneof.tables.table import Table, numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::oneof.candidates.NoInformationWarning")
 

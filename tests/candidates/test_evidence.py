@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from oneof import Candidates
-from oneof.candidates.dawid_skene import SMOOTHING, SaidTable, settle
-from oneof.candidates.evidence import FLOOR, label_likelihoods, log_likelihoods
+from oneof.candidates.evidence import FLOOR, SMOOTHING, SaidTable, label_likelihoods, log_likelihoods, settle
 from oneof.tables.candidate_files import load_annotations, save_annotations
 from oneof.tables.importers import (
     dawid_skene,

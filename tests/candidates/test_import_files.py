@@ -16,8 +16,7 @@ from oneof.app.cli import main
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.datasets import DataError
 from oneof.tables.candidate_files import load_annotations, save_annotations
-from oneof.tables.importers.columns import ID, column
-from oneof.tables.importers.files import FORMATS, import_file
+from oneof.tables.importers.files import FORMATS, ID, column, import_file
 from oneof.tables.importers.options import ImportOptions
 from tests.data.official import partial_label_table, write_mat
 

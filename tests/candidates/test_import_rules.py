@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from oneof.candidates import CandidateError
 from oneof.candidates.annotations import Answers
-from oneof.candidates.dawid_skene import estimate_true_labels
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.tables.importers import dawid_skene, majority, make_rule, not_named, share, union, vaguest
 from tests.candidates import answers_by_hand as by_hand
 

@@ -9,8 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from oneof import PartialLabelClassifier
-from oneof.app.many_tables import predict_tables
-from oneof.app.streaming import predict_file
+from oneof.app.streaming import predict_file, predict_tables
 from oneof.app.wishes import Wishes
 from oneof.lab.records import Records, read
 from oneof.lab.run import run_lab

@@ -21,7 +21,8 @@ from oneof.datasets.formats import read_idx
 from oneof.datasets.ready_made import ready_made_q, ready_made_sets
 from oneof.tables import images, unpacking
 from oneof.tables.candidate_files import load_candidates, save_candidates
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 from oneof.tables.importers import from_counts
 from oneof.tables.importers.files import import_file
 from oneof.tables.mat import read_mat

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.tables.columns import numbers, vectors
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
+from oneof.tables.table import numbers, vectors
 
 N = 30
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.tables.errors import DataError
-from oneof.tables.parquet import scan
+from oneof.tables.unpacking import scan
 
 
 @pytest.fixture(scope="module")

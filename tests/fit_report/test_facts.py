@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.app.fit_page import Checked, FitOutcome, fit_facts
+from oneof.app.fit_page import Checked, FitFacts, FitOutcome
 from oneof.app.fit_page.facts import Share, calibration_error, confused_pairs, reliability
 from oneof.app.review import ReviewData
 from oneof.candidates import Candidates
@@ -82,7 +82,7 @@ def test_reliability_against_a_loop(n, seed):
 def test_facts_against_loops(n, seed):
     trusted = np.arange(n) % 4 == 1
     made = outcome(n, seed=seed, trusted=trusted)
-    facts, data = fit_facts(made), made.data
+    facts, data = FitFacts(made), made.data
     mask, p, q = data.candidates.mask, data.probabilities, data.transduction
     rows = [i for i in range(n) if not trusted[i]]
     assert facts.learned == len(rows)
@@ -102,13 +102,13 @@ def test_facts_against_loops(n, seed):
 
 
 def test_without_checked_rows_there_is_no_accuracy():
-    facts = fit_facts(outcome(checked=False))
+    facts = FitFacts(outcome(checked=False))
     assert facts.accuracy is None
     assert facts.ece is None
     assert facts.bins == []
     empty = outcome()
     empty.checked = Checked(np.zeros((0, 4)), np.zeros(0, dtype=int))
-    assert fit_facts(empty).accuracy is None
+    assert FitFacts(empty).accuracy is None
 
 
 def test_pairs_and_what_became_of_them():

@@ -13,11 +13,10 @@ from oneof import PartialLabelClassifier
 from oneof.app.commands.fit import Fit
 from oneof.app.fit.plan import LIBRARIES, Estimate, check_memory, parse_memory
 from oneof.app.review import ReviewData, ReviewError
-from oneof.app.review.beliefs import OTHERS, beliefs, best, dense_rows
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import OTHERS, CompactSets, beliefs, best, dense_rows
 from oneof.classifier.persist import load
 from oneof.tables.candidate_files import save_annotations
 from oneof.tables.errors import DataError
@@ -27,7 +26,7 @@ from tests.test_inputs import problem
 
 def make_large(monkeypatch, entries=2**10):
     """Whatever has more entries is large from now on."""
-    for place in ("methods.rows", "classifier.estimator", "classifier.chosen", "app.fit.plan"):
+    for place in ("candidates.compact", "methods.rows", "classifier.chosen", "app.fit.plan"):
         monkeypatch.setattr(f"oneof.{place}.DENSE", entries)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.dawid_skene import EVERYBODY, SMOOTHING, SaidTable, estimate_true_labels
+from oneof.candidates.evidence import EVERYBODY, SMOOTHING, SaidTable, estimate_true_labels
 from oneof.methods.crowd import Crowd
 from oneof.methods.proden import Proden
 from oneof.training import Run

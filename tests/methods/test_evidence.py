@@ -8,8 +8,7 @@ import torch
 
 from oneof import PartialLabelClassifier
 from oneof.candidates import Candidates
-from oneof.candidates.dawid_skene import estimate_true_labels
-from oneof.candidates.evidence import log_likelihoods
+from oneof.candidates.evidence import estimate_true_labels, log_likelihoods
 from oneof.datasets import data_folder
 from oneof.methods import make_method, rows
 from oneof.methods.rows import CandidateRows

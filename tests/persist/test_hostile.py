@@ -9,14 +9,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import oneof
 from oneof.classifier.persist import ModelError, writing
-from oneof.classifier.persist.folder import MANIFEST, check_header, parse
+from oneof.classifier.persist.folder import MANIFEST, ModelFolder, parse
 from tests.persist.folders import TENSORS, X, fitted, rewrite, sign
 
 
@@ -404,11 +404,13 @@ def test_headers_that_lie_about_themselves(folder, content):
         max_size=4,
     )
 )
-@settings(max_examples=50)
-def test_honest_files_pass(tmp_path_factory, wanted):
-    file = tmp_path_factory.getbasetemp() / "honest.safetensors"
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_honest_files_pass(folder, wanted):
+    file = folder / "model.safetensors"
     save_file({name: torch.zeros(shape, dtype=dtype) for name, (dtype, shape) in wanted.items()}, file)
-    check_header(file)
+    sign(folder)
+    with ModelFolder(folder).tensors(file.name) as weights:
+        assert set(weights.keys()) == set(wanted)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -110,7 +110,7 @@ def impatient(tmp_path_factory):
     (folder / "large.png").write_bytes(bytes(40_000_000))
     data = review_data(1, images=[str(folder / "large.png")])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("oneof.app.review.connections.PATIENCE", 0.5)
+        patch.setattr("oneof.app.review.server.PATIENCE", 0.5)
         server = ReviewServer(folder, data)
         thread = threading.Thread(target=server.run)
         thread.start()

@@ -5,7 +5,7 @@ import pytest
 
 from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData, ReviewError
-from oneof.app.review.similar import DIMENSIONS, places_of, similar_rows
+from oneof.app.review.ranking import DIMENSIONS, places_of, similar_rows
 from tests.review.made import review_data
 from tests.review.test_server import client_of
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from oneof import PartialLabelClassifier
 from oneof.methods.proden import Proden
 from oneof.methods.rplg import Rplg
-from oneof.tables.sealed import SEAL
+from oneof.tables.files import SEAL
 from oneof.training import CleanRows, Recipe, Run, RunError, checkpoint, train
 from oneof.training import run as run_module
 from oneof.training.checkpoint import load_tree

@@ -124,12 +124,12 @@ def test_scaling_of_images_in_blocks():
 def test_a_large_transduction_is_made_when_asked_for(mapped, tmp_path, monkeypatch):
     import pickle
 
-    from oneof.classifier import estimator
+    from oneof.candidates import compact
     from oneof.classifier.persist import load
 
     x, sets = mapped
     small = PartialLabelClassifier("proden", epochs=2, device="cpu").fit(x, sets)
-    monkeypatch.setattr(estimator, "DENSE", 10)
+    monkeypatch.setattr(compact, "DENSE", 10)
     large = PartialLabelClassifier("proden", epochs=2, device="cpu").fit(x, sets)
     assert not hasattr(pickle.loads(pickle.dumps(large)), "transduction_")
     large.save(tmp_path / "model")

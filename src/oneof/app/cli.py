@@ -126,22 +126,19 @@ def _with_plugins(arguments: list[str]) -> list[str]:
 def _importable(plugin: str) -> str:
     """The name of a module, given as such or as a file, with its folder among those that are searched."""
     file = Path(plugin)
-    folder = file.parent if file.suffix == ".py" else Path()
-    name = file.stem if file.suffix == ".py" else plugin
+    name, folder = (file.stem, file.parent) if file.suffix == ".py" else (plugin, Path())
     sys.path.append(str(folder.resolve()))  # last: a numpy.py beside the plugin must not take numpy's place
     try:
         found = find_spec(name)
     except (ImportError, ValueError):
         found = None
-    if file.suffix == ".py" and not file.is_file():
-        found = None
-    if found is not None and file.suffix == ".py" and Path(found.origin or "").resolve() != file.resolve():
-        raise ValueError(f"--plugin {plugin}: another module is called {name}, {found.origin}; rename yours.")
-    if found is None:
+    if found is None or (file.suffix == ".py" and not file.is_file()):
         raise ValueError(
             f"--plugin {plugin}: there is no such module; give a file, such as folder/mine.py, or the name "
             f"of a module in {Path.cwd()} or of an installed one."
         )
+    if file.suffix == ".py" and Path(found.origin or "").resolve() != file.resolve():
+        raise ValueError(f"--plugin {plugin}: another module is called {name}, {found.origin}; rename yours.")
     return name
 
 

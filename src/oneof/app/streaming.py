@@ -1,31 +1,39 @@
-"""From a table to a file of predictions, batch by batch: tables need not fit into memory."""
+"""From tables to files of predictions, batch by batch: tables need not fit into memory.
+
+A folder of tables goes to a Ray cluster, a call per table, each into a file of its own. One whose machine
+went away is predicted again elsewhere, and one that has its file is not predicted twice: the same command
+continues. Every machine reads, encodes and writes as for one table; Ray's own data sets have other rules.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oneof.app.wishes import Wishes
 from oneof.candidates.cells import short
-from oneof.classifier.prediction import allowed_mask, restricted
+from oneof.candidates.compact import restricted
+from oneof.classifier.estimator import PartialLabelClassifier
+from oneof.classifier.prediction import allowed_mask
 from oneof.classifier.scoring import sets_within
 from oneof.tables.errors import DataError
-from oneof.tables.reader import rows_per_batch, table_batches
+from oneof.tables.files import write_text
+from oneof.tables.reader import KINDS, rows_per_batch, table_batches
 from oneof.tables.table import Table, stacked
 from oneof.tables.text import TextForm
-from oneof.tables.writers import Predicted, writing
+from oneof.tables.writers import WRITTEN, Predicted, writing
+from oneof.training.cluster import Cluster
 from oneof.training.predict import ROWS_IN_CACHE
+from oneof.training.run import digest_weights
 from oneof.training.sources import read_ahead
-
-if TYPE_CHECKING:
-    from oneof.classifier.estimator import PartialLabelClassifier
 
 
 @dataclass
@@ -66,10 +74,9 @@ def predict_file(
     ----------
     model : PartialLabelClassifier
         A fitted model.
-    table : path
-        CSV, TSV, Parquet, npz or npy file with the columns the model was trained on, or a folder of images.
-    out : path
-        CSV, TSV or Parquet file; it appears when it is whole.
+    table, out : paths
+        CSV, TSV, Parquet, npz or npy file with the columns the model was trained on, or a folder of images;
+        and a CSV, TSV or Parquet file that appears when it is whole.
     wishes : Wishes, optional
         What to write.
     progress : function, optional
@@ -104,9 +111,8 @@ def _answering(model: PartialLabelClassifier, wishes: Wishes) -> Callable[..., P
         raise ValueError(f"reject_below is {wishes.reject_below!r}; give a probability such as 0.8.")
     taken = {"row", "label", "confidence", "set"} & set(wishes.keep)
     if taken:
-        raise ValueError(
-            f'the column "{sorted(taken)[0]}" cannot be kept: the predictions have one of that name.'
-        )
+        what = "cannot be kept: the predictions have one of that name."
+        raise ValueError(f'the column "{min(taken)}" {what}')
     limit = None if wishes.coverage is None else model.set_limit(wishes.coverage, wishes.score)
     mask = allowed_mask(list(wishes.allowed), model.classes_, 1) if wishes.allowed else None
 
@@ -192,24 +198,28 @@ def _naming_rows(first: int) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise DataError(
-            f"{error}" + bool(first) * f"\n  Rows are counted from row {first} of the file on."
-        ) from error
+        where = f"\n  Rows are counted from row {first} of the file on." if first else ""
+        raise DataError(f"{error}{where}") from error
 
 
 def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
     """The features of a table that a model was trained on, in its order."""
     encoder: Any = getattr(model, "encoder_", None)
-    if encoder is not None:
-        return _checked_width(model, encoder.transform(table), table)
     wanted = list(getattr(model, "feature_names_in_", []))
-    if not wanted:
-        names = [name for name in table.columns if name]
-        x = stacked([table.columns[name] for name in names]) if names else None
-        if x is None:
-            advice = "The model has no feature names: the table must hold only features."
-            x, _ = table.features(advice=advice)
-        return _checked_width(model, x, table)
+    if encoder is None and wanted:
+        return _by_name(table, wanted)
+    x = encoder.transform(table) if encoder else stacked([v for name, v in table.columns.items() if name])
+    if x is None:
+        x, _ = table.features(advice="The model has no feature names: the table must hold only features.")
+    if x.shape[1] != model.n_features_in_:
+        raise DataError(
+            f"{table.path} has {x.shape[1]} feature columns, the model was trained on "
+            f"{model.n_features_in_} without names.\n  The table must hold these and nothing else."
+        )
+    return x
+
+
+def _by_name(table: Table, wanted: list[str]) -> np.ndarray:
     if all(name in table.columns for name in wanted):
         x = stacked([table.columns[name] for name in wanted])
         if x is not None:
@@ -234,10 +244,59 @@ def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
     return x[:, [place[name] for name in wanted]]
 
 
-def _checked_width(model: PartialLabelClassifier, x: np.ndarray, table: Table) -> np.ndarray:
-    if x.shape[1] != model.n_features_in_:
-        raise DataError(
-            f"{table.path} has {x.shape[1]} feature columns, the model was trained on "
-            f"{model.n_features_in_} without names.\n  The table must hold these and nothing else."
-        )
-    return x
+MADE_BY = "made-by.json"
+
+
+def predict_tables(
+    model: PartialLabelClassifier,
+    folder: Path,
+    out: Path,
+    address: str = "auto",
+    wishes: Wishes | None = None,
+    form: TextForm | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Predict every table of a folder; the number of rows in all that were predicted by this call.
+
+    Tables, wishes and form are those of `predict_file`, the address that of `Cluster`. Every machine must see
+    both folders. `progress` is called with the numbers of tables that are done and there.
+    """
+    wishes, form = wishes or Wishes(), form or TextForm()
+    tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS and path.is_file())
+    if not tables:
+        raise DataError(f"{folder} holds no table: none of its files ends in {', '.join(KINDS)}.")
+    endings = {table: table.suffix if table.suffix.lower() in WRITTEN else ".csv" for table in tables}
+    files = {table: out / f"{table.stem}{ending}" for table, ending in endings.items()}
+    twice = [table.name for table in tables if list(files.values()).count(files[table]) > 1]
+    if twice:
+        raise DataError(f"{short(twice)} in {folder} would be written to one file; give them other names.")
+    _claim(out, model, wishes)
+    left = [table for table in tables if not files[table].exists()]
+    rows, done = 0, len(tables) - len(left)
+    with Cluster(address) as cluster:
+        shared = cluster.share(model)
+        while left or cluster.waiting:
+            while left and not cluster.full:
+                table = left.pop(0)
+                cluster.call(table, predict_file, shared, table, files[table], wishes, None, form)
+            for table, summary in cluster.ready():
+                if not isinstance(summary, Summary):
+                    raise DataError(f"{table} was not predicted: {summary}")
+                rows, done = rows + summary.rows, done + 1
+                if progress is not None:
+                    progress(done, len(tables))
+    return rows
+
+
+def _claim(out: Path, model: PartialLabelClassifier, wishes: Wishes) -> None:
+    """A folder holds the predictions of one model and one wish, whenever they are made."""
+    facts: dict[str, Any] = {"weights": [digest_weights(net) for net in model.net_], "wishes": repr(wishes)}
+    note = out / MADE_BY
+    if note.exists():
+        if json.loads(note.read_text(encoding="utf-8")) != facts:
+            raise DataError(f"{out} holds predictions of another model, or other wishes; give another --out.")
+    elif out.exists() and any(out.iterdir()):
+        raise DataError(f"{out} is there already and holds other files; give another --out.")
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(note, json.dumps(facts, indent=1) + "\n")

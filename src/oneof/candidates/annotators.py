@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import beta
 
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.dawid_skene import SaidTable, estimate_true_labels
+from oneof.candidates.evidence import SaidTable, estimate_true_labels
 from oneof.candidates.sets import CandidateError
 
 CONFUSIONS = 3
@@ -49,10 +49,8 @@ class Annotator:
 def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None) -> list[Annotator]:
     """A line per annotator, those with most answers first.
 
-    Parameters
-    ----------
-    beliefs : array (n, c), optional
-        What is believed about the rows, such as `transduction_` of a model; default: Dawid and Skene's.
+    `beliefs` (n, c): what is believed about the rows, such as `transduction_` of a model; default: Dawid and
+    Skene's.
     """
     answers, (n, c) = annotations.answers, annotations.candidates.shape
     if answers is None or not len(answers) or not answers.named:

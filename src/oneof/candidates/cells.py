@@ -1,4 +1,4 @@
-"""Cells as people write them: what is missing, text, label cells, ids, the order of classes.
+"""Cells as people write them: what is missing, text, label cells, spellings, ids, the order of classes.
 
 Everything that looks at a single value of a table, of `y` or of a file asks this module. Work goes over the
 distinct values of a column, so that a million lines take seconds.
@@ -10,7 +10,9 @@ import ast
 import difflib
 import json
 import re
+import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +54,7 @@ def is_missing(value: Any) -> bool:
     """Whether a value says nothing: None, NaN of any kind, pandas' NA and NaT, blank text, an empty list.
 
     Texts such as "nan", "NA" or "None" (`NO_VALUE`) are texts: a class may have that name. Only in a column
-    of numbers they stand for a missing one (`oneof.tables.columns`).
+    of numbers they stand for a missing one (`oneof.tables.table`).
     """
     if value is None or isinstance(value, str):
         return value is None or not value.strip()
@@ -118,10 +120,11 @@ def _rank(value: Any) -> tuple[int, Any, str]:
     return (1, 0, value) if isinstance(value, str) else (2, type(value).__name__, str(value))
 
 
-def short(values: Iterable[Any], limit: int = 10) -> str:
+def short(values: Iterable[Any], limit: int = 10, shown: Callable[[Any], str] = repr) -> str:
     """The first few values, and how many there are."""
     values = list(values)
-    return ", ".join(map(repr, values[:limit])) + (f", … {len(values)} in all" if len(values) > limit else "")
+    more = f", … {len(values)} in all" if len(values) > limit else ""
+    return ", ".join(map(shown, values[:limit])) + more
 
 
 def counted(n: int, noun: str) -> str:
@@ -175,8 +178,7 @@ def _python_list(text: str) -> list[str] | None:
     if re.search(r"['\"]\s+['\"]", text):
         return None  # a numpy array as text: Python would read ['cat' 'dog'] as one label, catdog
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of a backslash in a label
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # of a backslash in a label
             values = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
@@ -275,27 +277,59 @@ def rows_of_tasks(
     `drop_unknown`: a task that is none of the rows gets -1; else it is an error.
     """
     values = codes.values
-    advice = "\n  To leave such answers out: --accept unknown-tasks."
     if n_rows is not None:
+        names: list[Any] = list(range(n_rows))
         rows = [int(v) if is_whole(v) and 0 <= int(v) < n_rows else -1 for v in values]
-        if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
-            value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
-            bound = f"with {n_rows} rows a task is a whole number from 0 to {n_rows - 1}"
-            raise CellError(line, place(line), f"task {value!r} is no row; {bound}.{advice}")
-        return np.array(rows, dtype=np.int64), list(range(n_rows))
-    if ids is not None:
-        names = [tidy(name) for name in ids]
-    elif all(is_whole(value) for value in values):
-        values = [int(value) for value in values]
-        names = sorted(values)
     else:
-        return np.arange(len(values)), list(values)
-    position = {str(name): k for k, name in enumerate(names)}
-    if len(position) < len(names):
-        twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
-        raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
-    rows = [position.get(str(value), -1) for value in values]
+        if ids is not None:
+            names = [tidy(name) for name in ids]
+        elif all(is_whole(value) for value in values):
+            values = [int(value) for value in values]
+            names = sorted(values)
+        else:
+            return np.arange(len(values)), list(values)
+        position = {str(name): k for k, name in enumerate(names)}
+        if len(position) < len(names):
+            twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
+            raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
+        rows = [position.get(str(value), -1) for value in values]
     if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
         value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
-        raise CellError(line, place(line), unknown(value, names, "id of a row") + advice)
+        what = unknown(value, names, "id of a row")
+        if n_rows is not None:
+            bound = f"with {n_rows} rows a task is a whole number from 0 to {n_rows - 1}"
+            what = f"task {value!r} is no row; {bound}."
+        raise CellError(line, place(line), f"{what}\n  To leave such answers out: --accept unknown-tasks.")
     return np.array(rows, dtype=np.int64), names
+
+
+def spelling_of(name: str) -> str:
+    """What the spellings of a name have in common."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
+
+
+def one_spelling(cells: Sequence[Any]) -> list[Any]:
+    """Cells with a label or several, each label spelled as it is most often."""
+    usual: dict[str, str] = {}
+    times = Counter(v for cell in cells for v in _labels(cell) if isinstance(v, str))
+    for label, _ in times.most_common():
+        usual.setdefault(spelling_of(label), label)
+    made = []
+    for cell in cells:
+        if labels := [usual[spelling_of(v)] for v in _labels(cell) if isinstance(v, str)]:
+            cell = tuple(dict.fromkeys(labels)) if isinstance(cell, COLLECTIONS) else labels[0]
+        made.append(cell)
+    return made
+
+
+def spelled_as(labels: np.ndarray, classes: Iterable[Any]) -> np.ndarray:
+    """Labels in the spelling of these classes, where they are one of them."""
+    names = {name for name in classes if isinstance(name, str)}
+    usual = {spelling_of(name): name for name in names}
+    made = labels.astype(object)
+    made[:] = [usual.get(spelling_of(v), v) if isinstance(v, str) and v not in names else v for v in labels]
+    return made
+
+
+def _labels(cell: Any) -> Sequence[Any]:
+    return list(cell) if isinstance(cell, COLLECTIONS) else [cell]

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array, csr_matrix
+
+DENSE = 2**24
+"""A table (rows × classes) of at most so many entries is kept as an array."""
 BLOCK = 2**22
 """Entries (rows × classes) of the dense blocks in which work is done that needs whole rows."""
+DENSE_SHARE = 16
+"""Pairs of classes are counted by a matrix product where more than one in so many entries is not 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class CompactSets:
-    """For every row the columns of its candidates, ascending; a row may be empty.
-
-    Parameters
-    ----------
-    positions : int32 array (m,)
-        The columns of row 0, of row 1, ...
-    starts : int64 array (n + 1,)
-        Row i has `positions[starts[i] : starts[i + 1]]`.
-    n_classes : int
-        How many columns there are.
-    """
+    """For every row the columns of its candidates, ascending; a row may be empty."""
 
     positions: np.ndarray
+    """int32 (m,): the columns of row 0, of row 1, ..."""
     starts: np.ndarray
+    """int64 (n + 1,): row i has `positions[starts[i] : starts[i + 1]]`."""
     n_classes: int
 
     # ---- ways in: each gives ascending positions ----------------------------------------------
@@ -97,6 +97,24 @@ class CompactSets:
         place = np.searchsorted(keys, wanted)  # ascending, since rows and their positions are
         found = np.append(keys, -1)[place] == wanted
         return found & (columns >= 0) & (columns < self.n_classes)
+
+    def together(self) -> csr_matrix:
+        """(K, K): in how many rows two classes are candidates together; the diagonal counts each class."""
+        from scipy.sparse import csr_matrix  # where it is needed: candidates are imported by every command
+
+        k = self.n_classes
+        if float(np.square(self.sizes, dtype=np.float64).sum()) < len(self) * k * k / DENSE_SHARE:
+            ones = np.ones(len(self.positions), dtype=np.int64)
+            mask = csr_matrix((ones, self.positions, self.starts), shape=self.shape)
+            counts = (mask.T @ mask).tocsr()
+        else:
+            table = np.zeros((k, k), dtype=np.int64)
+            for rows in self.blocks():
+                block = self.dense(rows).astype(np.float32)  # float so that the product runs in BLAS
+                table += np.rint(block.T @ block).astype(np.int64)
+            counts = csr_matrix(table)
+        counts.sort_indices()
+        return counts
 
     # ---- other sets ---------------------------------------------------------------------------
 
@@ -173,3 +191,67 @@ def row_blocks(n_rows: int, n_classes: int) -> Iterator[np.ndarray]:
 def _frozen(values: np.ndarray) -> np.ndarray:
     values.setflags(write=False)
     return values
+
+
+def pairs_of(together: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Classes a < b that are candidates of a common row, and in how many rows; by a, then b."""
+    table = together.tocoo()
+    above = table.row < table.col
+    return table.row[above], table.col[above], table.data[above]
+
+
+# ---- what is believed of rows -----------------------------------------------------------------
+
+Beliefs: TypeAlias = "np.ndarray | csr_array"
+"""(n, c): an array, or above `DENSE` entries the candidates of a row and its 16 most probable other labels:
+what is missing are small probabilities of labels that nobody named."""
+OTHERS = 16
+
+
+def beliefs(said: Callable[[slice], np.ndarray], sets: CompactSets, dtype: Any = np.float32) -> Beliefs:
+    """(n, c): what a function says of successive rows, (B, c)."""
+    from scipy.sparse import csr_array
+
+    (n, c), parts = sets.shape, []
+    if not is_large(sets.shape):
+        return np.asarray(said(slice(0, n)), dtype=dtype)
+    for rows in sets.blocks():
+        p = np.asarray(said(slice(rows[0], rows[-1] + 1)), dtype=dtype)
+        kept, most = sets.dense(rows), min(OTHERS, c)
+        others = np.argpartition(np.where(kept, 0, p), -most, axis=1)[:, -most:]
+        np.put_along_axis(kept, others, True, axis=1)
+        kept &= p != 0
+        found = CompactSets.of_mask(kept)
+        parts.append((p[kept], found.positions, found.sizes))
+    values, columns, sizes = (np.concatenate(arrays) for arrays in zip(*parts))
+    made = CompactSets.of_sizes(columns, sizes, c)
+    return csr_array((values, made.positions, made.starts), shape=(n, c))
+
+
+def is_large(shape: tuple[int, int]) -> bool:
+    """Whether a table of this shape is kept sparse."""
+    return math.prod(shape) > DENSE
+
+
+def dense_rows(table: Beliefs, rows: Any) -> np.ndarray:
+    """Some rows as an array."""
+    part = table[rows]
+    return part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+
+
+def best(table: Beliefs) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) each: the label with the largest entry of every row, the first of equals, and that entry."""
+    label, value = np.zeros(table.shape[0], dtype=np.int64), np.zeros(table.shape[0], dtype=table.dtype)
+    for rows in row_blocks(*table.shape):
+        part = dense_rows(table, rows)
+        label[rows] = part.argmax(axis=1)
+        value[rows] = part.max(axis=1)
+    return label, value
+
+
+def restricted(probabilities: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Each row renormalised to the labels of its mask; rows without any mass there become uniform."""
+    inside = probabilities * mask
+    mass = inside.sum(axis=1, keepdims=True)
+    flat = mask / mask.sum(axis=1, keepdims=True)
+    return np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)

@@ -7,22 +7,17 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from oneof.candidates.cells import json_value
+from oneof.candidates.cells import json_value, short
+from oneof.candidates.compact import pairs_of
 from oneof.candidates.sets import UNKNOWN, CandidateError, Candidates
 
 MOST_PAIRS = 10
-DENSE_SHARE = 16
-"""Pairs of classes are counted by a matrix product where more than one in so many entries is not 0."""
 
 
 def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
     """Facts about candidate sets, as plain JSON-able values.
 
-    Parameters
-    ----------
-    candidates : Candidates
-    q : array (n, K), optional
-        A generator's belief in the wrong labels; adds how often the most probable wrong label is in.
+    `q` (n, K), a generator's belief in the wrong labels, adds how often the most probable wrong label is in.
 
     Returns
     -------
@@ -38,7 +33,7 @@ def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
         raise CandidateError("there are no rows to describe.")
     sizes = candidates.sizes
     counts = np.bincount(sizes)
-    together = together_counts(candidates)
+    together = candidates.compact.together()
     ever = together.diagonal() > 0
     alone = np.zeros(candidates.n_classes, dtype=bool)
     alone[candidates.positions[candidates.starts[:-1][candidates.singletons]]] = True
@@ -65,25 +60,7 @@ def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
 
 def co_occurrence(candidates: Candidates) -> np.ndarray:
     """(K, K): in how many rows two classes are candidates together; the diagonal counts each class."""
-    return together_counts(candidates).toarray()
-
-
-def together_counts(candidates: Candidates) -> csr_matrix:
-    """`co_occurrence` without its zeros: of many classes most never meet."""
-    sets, k = candidates.compact, candidates.n_classes
-    pairs = float(np.square(sets.sizes, dtype=np.float64).sum())
-    if pairs < len(sets) * k * k / DENSE_SHARE:
-        ones = np.ones(len(sets.positions), dtype=np.int64)
-        mask = csr_matrix((ones, sets.positions, sets.starts), shape=sets.shape)
-        counts = (mask.T @ mask).tocsr()
-    else:
-        table = np.zeros((k, k), dtype=np.int64)
-        for rows in sets.blocks():
-            block = sets.dense(rows).astype(np.float32)  # float so that the product runs in BLAS
-            table += np.rint(block.T @ block).astype(np.int64)
-        counts = csr_matrix(table)
-    counts.sort_indices()
-    return counts
+    return candidates.compact.together().toarray()
 
 
 def top_wrong_label_share(candidates: Candidates, q: Any) -> float:
@@ -106,12 +83,12 @@ def as_text(facts: dict[str, Any]) -> str:
         f"singletons {facts['singletons']:.1%}, pairs {facts['pairs']:.1%}",
         "sizes: " + ", ".join(f"{size}: {count / n:.1%}" for size, count in facts["sizes"].items()),
         f"rows without information (all classes): {facts['full_rows']}",
-        f"classes never alone: {_listed(facts['classes_never_alone'])}",
-        f"classes that are never a candidate: {_listed(facts['classes_never_candidate'])}",
+        f"classes never alone: {short(facts['classes_never_alone'], 12, str) or 'none'}",
+        f"classes that are never a candidate: {short(facts['classes_never_candidate'], 12, str) or 'none'}",
     ]
     if facts["classes_never_apart"]:
         pairs = [f"{a} and {b}" for a, b in facts["classes_never_apart"]]
-        lines.append(f"classes no row tells apart: {_listed(pairs)}")
+        lines.append(f"classes no row tells apart: {short(pairs, 12, str)}")
     if facts["confused_pairs"]:
         lines.append("most confused pairs (rows with both, share of the rows with either):")
         lines += [
@@ -125,13 +102,6 @@ def as_text(facts: dict[str, Any]) -> str:
     if "top_wrong_label_in" in facts:
         lines.append(f"most probable wrong label is in: {facts['top_wrong_label_in']:.2%}")
     return "\n".join(lines)
-
-
-def pairs_of(together: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Classes a < b that are candidates of a common row, and in how many rows; by a, then b."""
-    table = together.tocoo()
-    above = table.row < table.col
-    return table.row[above], table.col[above], table.data[above]
 
 
 def _confused(candidates: Candidates, together: csr_matrix) -> list[dict[str, Any]]:
@@ -175,10 +145,3 @@ def _against_truth(candidates: Candidates) -> dict[str, Any]:
 
 def _names(candidates: Candidates, which: Any) -> list[Any]:
     return [json_value(candidates.classes[k]) for k in np.flatnonzero(which)]
-
-
-def _listed(values: list[Any], limit: int = 12) -> str:
-    if not values:
-        return "none"
-    more = f", … {len(values)} in all" if len(values) > limit else ""
-    return ", ".join(str(v) for v in values[:limit]) + more

@@ -1,19 +1,203 @@
-"""What evidence says about the candidates of a row: votes and scores as likelihoods.
+"""What answers, votes and scores say about the true label of a row.
 
-`Candidates.evidence` keeps what was seen. Whole numbers are votes. What they are worth depends on how often
-people are right and on what they mix up, which is estimated from their agreement: Dawid and Skene's model
-with one confusion matrix for everybody. Then 28 : 12 is certain and 2 : 1 a hint, less of one between labels
-that are often mixed up. Other numbers are likelihoods, probabilities or scores: they speak for themselves.
+Answers: Dawid, Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM Algorithm", Applied
+Statistics 28 (1979). Every annotator has a confusion matrix: how often they say l when the truth is t. EM
+finds the matrices, the class frequencies and for every row a distribution over its true label. Deviations: a
+small count is added to every entry of a confusion matrix, so that somebody with few answers is never certain
+of anything; and an annotator who names s classes for one row counts 1/s for each.
+
+`Candidates.evidence` keeps what was seen. Whole numbers are votes: the same model with one confusion matrix
+for everybody tells from their agreement what they are worth. Then 28 : 12 is certain and 2 : 1 a hint, less
+of one between labels that are often mixed up. Other numbers are likelihoods, probabilities or scores: they
+speak for themselves.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.sparse import csr_matrix
+from scipy.special import logsumexp, softmax
 
-from oneof.candidates.compact import CompactSets
-from oneof.candidates.dawid_skene import SaidTable, TrueLabels, settle
-from oneof.candidates.sets import Candidates
+from oneof.candidates.annotations import Answers
+from oneof.candidates.compact import CompactSets, row_blocks
+from oneof.candidates.sets import CandidateError, Candidates
+
+SMOOTHING = 0.01
+"""Count added to every entry of a confusion matrix."""
+EVERYBODY = 4.0
+"""So many answers of the whole crowd for each truth are added to an annotator's own by `log_likelihood`:
+somebody with few answers is like the others."""
+
+
+class SaidTable:
+    """Answers as a sparse matrix `votes` (n, pairs), with a column for every (worker, label) that occurs.
+
+    Everything about confusion matrices is then a product with it.
+    """
+
+    def __init__(self, votes: csr_matrix, worker: np.ndarray, label: np.ndarray, n_classes: int) -> None:
+        self.votes, self.worker, self.label, self.n_classes = votes, worker, label, n_classes
+        self.answered = np.diff(votes.indptr) > 0
+
+    @classmethod
+    def of_answers(cls, answers: Answers, n_rows: int, n_classes: int) -> SaidTable:
+        """Where nobody knows who answered, all answers are one person's."""
+        who = answers.worker.astype(np.int64) if answers.named else np.zeros(len(answers), dtype=np.int64)
+        pairs, column = np.unique(who * n_classes + answers.label, return_inverse=True)
+        votes = csr_matrix((answers.shares(), (answers.row, column)), shape=(n_rows, len(pairs)))
+        return cls(votes, pairs // n_classes, pairs % n_classes, n_classes)
+
+    def log_said(
+        self, sums: np.ndarray, added: float | np.ndarray, of_each: float | np.ndarray
+    ) -> np.ndarray:
+        """(pairs, c): log p(worker says label | truth), of `votes.T @ beliefs` and counts that are added.
+
+        `of_each` is what `added` sums up to over all labels.
+        """
+        totals = _by_number(self.worker, sums) + of_each
+        return np.log(sums + added) - np.log(totals)[self.worker]
+
+    def log_likelihood(self, beliefs: np.ndarray) -> np.ndarray:
+        """(n, c): log p(answers about a row | truth), with the confusions that beliefs (n, c) give."""
+        sums = self.votes.T @ beliefs
+        crowd = _by_number(self.label, sums, self.n_classes) + SMOOTHING  # said, truth
+        everybody = EVERYBODY * (crowd / crowd.sum(axis=0))[self.label]
+        return self.votes @ self.log_said(sums, everybody, EVERYBODY)
+
+
+@dataclass(frozen=True)
+class TrueLabels:
+    """What EM found.
+
+    `prior` (c,); `reliability` (workers,): the mean diagonal of the confusion matrices under the prior;
+    `log_likelihood` after each iteration; `converged`.
+    """
+
+    prior: np.ndarray
+    reliability: np.ndarray
+    log_likelihood: list[float]
+    converged: bool
+    votes: csr_matrix
+    """(n, pairs): an entry for every label that a worker named."""
+    log_said: np.ndarray
+    """(pairs, c): log p(worker says label | truth)."""
+
+    def posterior_of(self, rows: np.ndarray) -> np.ndarray:
+        """(rows, c): the distribution over the true label of some rows."""
+        return np.exp(_believed(self.votes[rows], self.log_said, self.prior)[0])
+
+    def likelihood_of(self, rows: np.ndarray) -> np.ndarray:
+        """(rows, c): how probable the answers about some rows are for each true label; rows sum to 1."""
+        return softmax(self.votes[rows] @ self.log_said, axis=1)
+
+    @property
+    def posterior(self) -> np.ndarray:
+        """(n, c): of all rows."""
+        return self.posterior_of(np.arange(self.votes.shape[0]))
+
+
+def estimate_true_labels(
+    answers: Answers,
+    n_rows: int,
+    n_classes: int,
+    *,
+    smoothing: float = SMOOTHING,
+    tolerance: float = 1e-5,
+    max_iterations: int = 100,
+) -> TrueLabels:
+    """Run EM from the shares of the votes until the log-likelihood gains less than this part of itself.
+
+    Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
+    entry of a confusion matrix.
+    """
+    if not answers.named:
+        raise CandidateError(
+            "Dawid-Skene learns how reliable each annotator is, but these answers do not say who gave them.\n"
+            "  Name the column with the annotators, or use the rule union, majority or share."
+        )
+    if not len(answers):
+        raise CandidateError("Dawid-Skene needs at least one answer; there is none.")
+    table = SaidTable.of_answers(answers, n_rows, n_classes)
+    return settle(table, len(answers.workers), smoothing, tolerance, max_iterations)
+
+
+def settle(
+    table: SaidTable,
+    n_workers: int = 1,
+    smoothing: float = SMOOTHING,
+    tolerance: float = 1e-5,
+    max_iterations: int = 100,
+    added: np.ndarray | None = None,
+) -> TrueLabels:
+    """EM itself, also for answers of which nobody knows who gave them.
+
+    `added` (pairs, c), in place of the smoothing: counts that are added to the one confusion matrix.
+    """
+    (n_rows, n_pairs), n_classes = table.votes.shape, table.n_classes
+    worker, label = table.worker, table.label
+    named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), label)), shape=(n_pairs, n_classes))
+    # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
+    blocks = [(table.votes[rows], table.answered[rows]) for rows in row_blocks(n_rows, n_classes)]
+    sums = _Sums(n_pairs, n_classes)
+    for said, counted in blocks:
+        sums.add(said, _shares((said @ named).toarray()), counted)
+    history: list[float] = []
+    converged = False
+    for _ in range(max_iterations):
+        # M step: class frequencies and confusion matrices from the current beliefs
+        prior = _shares(sums.classes + smoothing)
+        if added is None:
+            log_said = table.log_said(sums.pairs, smoothing, smoothing * n_classes)
+        else:
+            log_said = table.log_said(sums.pairs, added, added.sum(axis=0))
+        # E step: beliefs from them, in log space
+        sums, likelihood = _Sums(n_pairs, n_classes), 0.0
+        for said, counted in blocks:
+            log_belief, total = _believed(said, log_said, prior)
+            sums.add(said, np.exp(log_belief), counted)
+            likelihood += float(total[counted].sum())
+        history.append(likelihood)
+        if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
+            converged = True
+            break
+    right = np.zeros((n_workers, n_classes))
+    right[worker, label] = np.exp(log_said[np.arange(n_pairs), label])
+    return TrueLabels(prior, right @ prior, history, converged, table.votes, log_said)
+
+
+class _Sums:
+    """What the M step needs of the beliefs: their sums by (worker, label), and over answered rows."""
+
+    def __init__(self, n_pairs: int, n_classes: int) -> None:
+        self.pairs, self.classes = np.zeros((n_pairs, n_classes)), np.zeros(n_classes)
+
+    def add(self, said: csr_matrix, posterior: np.ndarray, answered: np.ndarray) -> None:
+        self.pairs += said.T @ posterior
+        self.classes += posterior[answered].sum(axis=0)
+
+
+def _believed(said: csr_matrix, log_said: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the beliefs (rows, c) and of the likelihood of each row."""
+    joint = said @ log_said + np.log(prior)
+    total = logsumexp(joint, axis=1, keepdims=True)
+    return joint - total, total
+
+
+def _by_number(number: np.ndarray, values: np.ndarray, length: int | None = None) -> np.ndarray:
+    """The sums of the rows of `values` with number 0, 1, ..."""
+    shape = (length or int(number.max()) + 1, len(number))
+    return csr_matrix((np.ones(len(number)), (number, np.arange(len(number)))), shape=shape) @ values
+
+
+def _shares(values: np.ndarray) -> np.ndarray:
+    """Each row divided by its sum; a row of zeros becomes uniform."""
+    total = values.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, values / np.where(total > 0, total, 1.0), 1.0 / values.shape[-1])
+
+
+# ---- votes and scores -------------------------------------------------------------------------
 
 FLOOR = -100.0
 """Of a logarithm: no evidence rules a candidate out."""
@@ -31,17 +215,12 @@ def log_likelihoods(candidates: Candidates) -> np.ndarray | None:
         return None
     best = _best(evidence, sets)
     if is_votes(candidates):
-        spoken = vote_likelihoods(candidates)
+        found = settled_votes(candidates)
+        parts = [(found.votes[rows] @ found.log_said)[sets.dense(rows)] for rows in sets.blocks()]
+        spoken = np.concatenate(parts)  # log p(votes of the row | truth)
         return np.maximum(spoken - _best(spoken, sets), FLOOR)
     part = np.divide(evidence, best, out=np.ones_like(evidence), where=best > 0)
     return np.log(np.maximum(part, np.exp(FLOOR)))
-
-
-def vote_likelihoods(candidates: Candidates) -> np.ndarray:
-    """(m,): log p(votes of the row | truth) for each candidate, with one confusion matrix for everybody."""
-    sets, found = candidates.compact, settled_votes(candidates)
-    spoken = [(found.votes[rows] @ found.log_said)[sets.dense(rows)] for rows in sets.blocks()]
-    return np.concatenate(spoken)
 
 
 def settled_votes(candidates: Candidates) -> TrueLabels:

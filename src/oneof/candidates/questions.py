@@ -24,9 +24,10 @@ from oneof.candidates.cells import (
     counted,
     in_column,
     is_missing,
+    one_spelling,
     short,
+    spelling_of,
 )
-from oneof.candidates.spelling import form, one_spelling
 
 Answer = Literal[
     "sets",
@@ -67,7 +68,7 @@ class Question:
     """What was seen, and the words of `accept` that answer, with what they mean."""
 
     text: str
-    answers: Mapping[Answer, str]
+    answers: Mapping[str, str]
 
     def __str__(self) -> str:
         return self.text + "".join(f"\n  --accept {word}: {means}." for word, means in self.answers.items())
@@ -91,21 +92,16 @@ def ask(questions: Iterable[Question], accept: Collection[str], where: str) -> N
 def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) -> list[Any]:
     """The labels of cells: a tuple where there are several, one label alone, None where there is none.
 
-    Text is split at bars, and at `;`, `,` or `/` where the parts are labels of other cells too.
-
-    Parameters
-    ----------
-    values : iterable
-        Texts such as cat|dog, lists, or single labels.
-    name : str
-        What the column is called in messages.
-    accept : collection of str
-        See `Answer`.
+    Cells are texts such as cat|dog, lists, or single labels. Text is split at bars, and at `;`, `,` or `/`
+    where the parts are labels of other cells too. `name` is what the column is called in messages.
     """
     known: dict[str, list[Any]] = {}
     listed = []
     for i, cell in enumerate(values):
-        _refuse_scores(cell, i, name)
+        if isinstance(cell, Mapping | list) and scores_of(cell) is not None:
+            what = f"{cell!r:.80} are scores of classes, not labels.\n"
+            what += "  Import them with --format scores and --top-p 0.9, --top-k 2 or --threshold 0.1."
+            raise CellError(i, in_column(name)(i), what)
         if isinstance(cell, str) and cell not in known:
             try:
                 known[cell] = cell_labels(cell)
@@ -179,12 +175,9 @@ def _split_at(labels: set[Any], where: str, accept: Collection[str]) -> dict[Any
             continue
         example = max(joined, key=lambda label: (len(joined[label]), str(label)))
         text = f"{counted(len(joined), 'label')} with {mark!r} inside, such as {example!r}. "
-        text += "Are these several labels, or one name?"
-        answers: dict[Answer, str] = {
-            "sets": f"{example!r} is the set {SEPARATOR.join(joined[example])}",
-            "names": f"{example!r} is the name of one class",
-        }
-        ask([Question(text, answers)], accept, where)
+        parted = f"{example!r} is the set {SEPARATOR.join(joined[example])}"
+        answers = {"sets": parted, "names": f"{example!r} is the name of one class"}
+        ask([Question(text + "Are these several labels, or one name?", answers)], accept, where)
     return {label: _all_parts(label, found) for label in found}
 
 
@@ -221,13 +214,6 @@ def scores_of(cell: Any) -> dict[str, float] | None:
     return {str(k): float(v) for k, v in cell.items()} if numbers and fractions else None
 
 
-def _refuse_scores(cell: Any, i: int, name: str) -> None:
-    if isinstance(cell, Mapping | list) and scores_of(cell) is not None:
-        what = f"{cell!r:.80} are scores of classes, not labels.\n"
-        what += "  Import them with --format scores and --top-p 0.9, --top-k 2 or --threshold 0.1."
-        raise CellError(i, in_column(name)(i), what)
-
-
 # ---- classes and sets -------------------------------------------------------------------------
 
 
@@ -237,36 +223,20 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     texts = [name for name in classes if isinstance(name, str)]
     by_form: dict[str, list[str]] = {}
     for name in texts:
-        by_form.setdefault(form(name), []).append(name)
+        by_form.setdefault(spelling_of(name), []).append(name)
     alike = [names for names in by_form.values() if len(names) > 1]
     if alike:
-        made.append(
-            Question(
-                f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
-                "Are they one class?",
-                {
-                    "alike": "they are, spelled as in most cells",
-                    "spelling": "they are different classes",
-                },
-            )
-        )
+        text = f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
+        answers = {"alike": "they are, spelled as in most cells", "spelling": "they are different classes"}
+        made.append(Question(text + "Are they one class?", answers))
     nothing = [name for name in texts if _says_nothing(name)]
     if nothing:
-        made.append(
-            Question(
-                f"{short(nothing)} {'stands' if len(nothing) == 1 else 'stand'} for nothing in many files. "
-                "A class?",
-                {"na": "yes", "na-empty": "no, such cells are empty"},
-            )
-        )
+        stand = "stands" if len(nothing) == 1 else "stand"
+        text = f"{short(nothing)} {stand} for nothing in many files. A class?"
+        made.append(Question(text, {"na": "yes", "na-empty": "no, such cells are empty"}))
     if len(classes) > max(FEW_CLASSES, n_rows / 10):
-        made.append(
-            Question(
-                f"there are {len(classes)} classes in {n_rows} rows, such as {short(classes, 3)}. Are these "
-                "labels?",
-                {"many-classes": "they are"},
-            )
-        )
+        text = f"there are {len(classes)} classes in {n_rows} rows, such as {short(classes, 3)}. "
+        made.append(Question(text + "Are these labels?", {"many-classes": "they are"}))
     return made
 
 

@@ -7,7 +7,7 @@ the evidence: how strongly each candidate is supported (votes, or Dawid and Sken
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from oneof.candidates.annotations import Answers, Votes
 from oneof.candidates.compact import CompactSets, row_blocks
-from oneof.candidates.dawid_skene import estimate_true_labels
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.candidates.sets import CandidateError
 
 
@@ -23,7 +23,7 @@ class Decided(NamedTuple):
     """The sets of all rows, notes for a reader, and a number for each candidate in the order of the sets."""
 
     sets: CompactSets
-    notes: list[str]
+    notes: Sequence[str] = ()
     evidence: np.ndarray | None = None
 
 
@@ -53,13 +53,21 @@ class Rule:
         return decided._replace(evidence=answers.votes_for(decided.sets))
 
 
-def _union(answers: Answers, shape: tuple[int, int]) -> Decided:
-    return Decided(CompactSets.of_pairs(answers.row, answers.label, shape), [])
+def _rule(name: str, negative: bool = False) -> Callable[[Decide], Rule]:
+    return lambda decide: Rule(name, decide, negative=negative)
 
 
-def _vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
+@_rule("union")
+def union(answers: Answers, shape: tuple[int, int]) -> Decided:
+    """Every label that somebody gave."""
+    return Decided(CompactSets.of_pairs(answers.row, answers.label, shape))
+
+
+@_rule("vaguest")
+def vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
+    """The largest set that one annotator gave; of equally large ones the one whose labels have most votes."""
     if not len(answers):
-        return _union(answers, shape)
+        return union.decide(answers, shape)
     row, _, group = answers.groups()
     size = np.bincount(group)
     votes = answers.votes()
@@ -68,7 +76,7 @@ def _vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
     order = np.lexsort((np.arange(len(row)), -support, -size, row))
     first = order[np.r_[True, np.diff(row[order]) > 0]]
     chosen = np.isin(group, first)
-    return Decided(CompactSets.of_pairs(answers.row[chosen], answers.label[chosen], shape), [])
+    return Decided(CompactSets.of_pairs(answers.row[chosen], answers.label[chosen], shape))
 
 
 def _most_named(votes: Votes, n_rows: int) -> np.ndarray:
@@ -78,27 +86,18 @@ def _most_named(votes: Votes, n_rows: int) -> np.ndarray:
     return votes.times == top[votes.row]
 
 
-def _majority(answers: Answers, shape: tuple[int, int]) -> Decided:
+@_rule("majority")
+def majority(answers: Answers, shape: tuple[int, int]) -> Decided:
+    """The label with most votes; all of them where several have equally many."""
     votes = answers.votes()
     best = _most_named(votes, shape[0])
-    return Decided(CompactSets.of_pairs(votes.row[best], votes.label[best], shape), [])
+    return Decided(CompactSets.of_pairs(votes.row[best], votes.label[best], shape))
 
 
-def _not_named(answers: Answers, shape: tuple[int, int]) -> Decided:
-    return Decided(_union(answers, shape).sets.complement(), [])
-
-
-union = Rule("union", _union)
-"""Every label that somebody gave."""
-
-vaguest = Rule("vaguest", _vaguest)
-"""The largest set that one annotator gave; of equally large ones the one whose labels have most votes."""
-
-majority = Rule("majority", _majority)
-"""The label with most votes; all of them where several have equally many."""
-
-not_named = Rule("not-named", _not_named, negative=True)
-"""Answers say what the label is *not*: every label that nobody gave."""
+@_rule("not-named", negative=True)
+def not_named(answers: Answers, shape: tuple[int, int]) -> Decided:
+    """Answers say what the label is *not*: every label that nobody gave."""
+    return Decided(union.decide(answers, shape).sets.complement())
 
 
 def share(at_least: float) -> Rule:
@@ -119,7 +118,7 @@ def share(at_least: float) -> Rule:
         kept = enough | (below[votes.row] & _most_named(votes, shape[0]))
         note = f"rows in which no label was given by {at_least:.0%}: {below.sum()} (their most frequent kept)"
         sets = CompactSets.of_pairs(votes.row[kept], votes.label[kept], shape)
-        return Decided(sets, [note] if below.any() else [])
+        return Decided(sets, [note] * bool(below.any()))
 
     return Rule("share", decide, {"at_least": at_least})
 

@@ -10,32 +10,21 @@ import hashlib
 import warnings
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oneof.candidates import checks
 from oneof.candidates.cells import CandidateError, ordered, short
-from oneof.candidates.checks import (
-    UNKNOWN,
-    NoInformationWarning,
-    check_rows,
-    checked_classes,
-    checked_evidence,
-    checked_mask,
-    checked_positions,
-    checked_truth,
-    one_set,
-)
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.checks import UNKNOWN, NoInformationWarning
+from oneof.candidates.compact import DENSE, CompactSets
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
 
 __all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning", "sets_hash"]
-
-CACHED_MASK = 2**24
-"""A dense mask of at most so many entries is kept once it was asked for."""
 
 
 class Candidates:
@@ -96,25 +85,26 @@ class Candidates:
         evidence: Any = None,
         answers: Answers | None = None,
     ) -> None:
-        compact = mask if isinstance(mask, CompactSets) else CompactSets.of_mask(checked_mask(mask, source))
-        names = checked_classes(classes, source)
+        compact = (
+            mask if isinstance(mask, CompactSets) else CompactSets.of_mask(checks.checked_mask(mask, source))
+        )
+        names = checks.checked_classes(classes, source)
         if len(names) != compact.n_classes:
             raise CandidateError(
                 f"{source} has {compact.n_classes} columns but {len(names)} class names were given: "
                 f"[{short(names, 8)}].\n  Give one name per column."
             )
-        check_rows(compact, source)
-        facts = {
-            "compact": compact.freeze(),
-            "classes": names,
-            "truth_may_be_outside": truth_may_be_outside,
-            "provenance": dict(provenance or {}),
-            "source": source,
-            "evidence": None if evidence is None else checked_evidence(evidence, compact, source),
-            "answers": answers,
-        }
-        vars(self).update(facts)
-        vars(self)["truth"] = None if truth is None else checked_truth(truth, self)
+        checks.check_rows(compact, source)
+        vars(self).update(
+            compact=compact.freeze(),
+            classes=names,
+            truth_may_be_outside=truth_may_be_outside,
+            provenance=dict(provenance or {}),
+            source=source,
+            evidence=None if evidence is None else checks.checked_evidence(evidence, compact, source),
+            answers=answers,
+        )
+        vars(self)["truth"] = None if truth is None else checks.checked_truth(truth, self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"candidates are frozen: {name!r} cannot be set; make new ones with `replace`.")
@@ -123,7 +113,7 @@ class Candidates:
         raise AttributeError(f"candidates are frozen: {name!r} cannot be deleted.")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_mask", "_hash")}
+        return {name: value for name, value in vars(self).items() if name not in ("_mask", "hash")}
 
     # ---- ways in ------------------------------------------------------------------------------
 
@@ -131,7 +121,7 @@ class Candidates:
     def from_mask(cls, mask: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From an (n, c) array of booleans or of 0 and 1."""
         if classes is None:
-            mask = checked_mask(mask, more.get("source", "candidates"))
+            mask = checks.checked_mask(mask, more.get("source", "candidates"))
             classes = range(mask.shape[1])
         return cls(mask, classes, **more)
 
@@ -143,7 +133,7 @@ class Candidates:
         """
         classes = tuple(classes)
         source = more.get("source", "candidates")
-        compact, order = checked_positions(positions, starts, len(classes), source)
+        compact, order = checks.checked_positions(positions, starts, len(classes), source)
         if order is not None and more.get("evidence") is not None:
             more["evidence"] = np.asarray(more["evidence"])[order]
         return cls(compact, classes, **more)
@@ -154,12 +144,12 @@ class Candidates:
     ) -> Candidates:
         """From one collection of class names per row. `classes` fixes the columns and their order."""
         source = more.get("source", "candidates")
-        rows = [one_set(row, i, source) for i, row in enumerate(sets)]
+        rows = [checks.one_set(row, i, source) for i, row in enumerate(sets)]
         if classes is None:
             classes = ordered({label for row in rows for label in row})
             if not classes:
                 raise CandidateError(f"{source} names no class at all: nothing can be learned from it.")
-        names = checked_classes(classes, source)
+        names = checks.checked_classes(classes, source)
         column = {name: k for k, name in enumerate(names)}
         positions = array("i")
         for i, row in enumerate(rows):
@@ -177,13 +167,11 @@ class Candidates:
     @classmethod
     def from_labels(cls, labels: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From one known label per row: every set has one member."""
-        source = more.get("source", "labels")
-        more = {"source": source, **more}
+        source = more.setdefault("source", "labels")
         values = np.asarray(labels)
         if values.ndim != 1:
-            raise CandidateError(
-                f"{source} has shape {values.shape}; labels are one value per row, shape (n,)."
-            )
+            what = "labels are one value per row, shape (n,)."
+            raise CandidateError(f"{source} has shape {values.shape}; {what}")
         made = cls.from_sets([[v] for v in values.tolist()], classes, **more)
         return made if "truth" in more else made.replace(truth=made.positions)
 
@@ -206,7 +194,7 @@ class Candidates:
             return vars(self)["_mask"]
         mask = self.compact.dense()
         mask.setflags(write=False)
-        if mask.size <= CACHED_MASK:
+        if mask.size <= DENSE:  # kept once it was asked for
             vars(self)["_mask"] = mask
         return mask
 
@@ -250,12 +238,10 @@ class Candidates:
         """Boolean (n,): rows with exactly one candidate."""
         return self.sizes == 1
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Digest of sets, names and evidence: the same sets have the same hash wherever they were made."""
-        if "_hash" not in vars(self):
-            vars(self)["_hash"] = sets_hash(self.compact, self.classes, self.evidence)
-        return vars(self)["_hash"]
+        return sets_hash(self.compact, self.classes, self.evidence)
 
     def sets(self) -> list[list[Any]]:
         """The candidate sets as lists of class names."""
@@ -276,8 +262,8 @@ class Candidates:
     def replace(self, **facts: Any) -> Candidates:
         """The same candidates with other facts, named as in the constructor."""
         known = {"mask": self.compact} | {name: getattr(self, name) for name in _FACTS}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoInformationWarning)  # said once, when the whole was built
+        # said once, when the whole was built
+        with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
             return Candidates(**known | facts)
 
     def _numbers(self, rows: Any) -> np.ndarray:

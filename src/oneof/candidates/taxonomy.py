@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from oneof.candidates.cells import CandidateError, CellError, Place, is_missing, ordered, tidy, unknown
@@ -42,9 +43,17 @@ class Taxonomy:
             self._children.setdefault(str(lower), {})
         if not self._children:
             raise CandidateError("the taxonomy has no label at all.")
+        try:
+            upwards = list(TopologicalSorter(self._children).static_order())
+        except CycleError as error:
+            raise CandidateError(
+                f"the taxonomy goes in a circle: {' > '.join(reversed(error.args[1]))}.\n"
+                "  A label cannot lie below itself."
+            ) from None
         self._leaves_below: dict[str, tuple[str, ...]] = {}
-        for node in self._children:
-            self._find(node)
+        for node in upwards:
+            below = {leaf: None for child in self._children[node] for leaf in self._leaves_below[child]}
+            self._leaves_below[node] = tuple(ordered(below)) if below else (node,)
         self.leaves = tuple(ordered(node for node, below in self._children.items() if not below))
         self._column = {leaf: k for k, leaf in enumerate(self.leaves)}
 
@@ -72,28 +81,6 @@ class Taxonomy:
             what = unknown(name, self._children, "label of the taxonomy")
             raise CellError(line, place(line) if place else "taxonomy", what)
         return self._leaves_below[name]
-
-    def _find(self, start: str) -> None:
-        """Leaves below a node, without recursion: taxonomies may be deep."""
-        path: list[str] = [start]
-        on_path = {start}
-        while path:
-            node = path[-1]
-            if node not in self._leaves_below:
-                waiting = [child for child in self._children[node] if child not in self._leaves_below]
-                if waiting:
-                    if waiting[0] in on_path:
-                        circle = [*path[path.index(waiting[0]) :], waiting[0]]
-                        raise CandidateError(
-                            f"the taxonomy goes in a circle: {' > '.join(circle)}.\n"
-                            "  A label cannot lie below itself."
-                        )
-                    path.append(waiting[0])
-                    on_path.add(waiting[0])
-                    continue
-                below = {leaf: None for child in self._children[node] for leaf in self._leaves_below[child]}
-                self._leaves_below[node] = tuple(ordered(below)) if below else (node,)
-            on_path.discard(path.pop())
 
 
 def _walk(parent: Any, tree: Any, edges: list[tuple[Any, Any]], tops: list[Any]) -> None:

@@ -21,7 +21,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 from torch import nn
 
-from oneof.classifier.scoring import restricted
+from oneof.candidates.compact import restricted
 
 COOLEST, HOTTEST = 0.05, 20.0
 TINY = 1e-12
@@ -32,16 +32,9 @@ PRIOR_WIDTH = 0.5
 
 
 def temperature(probabilities: np.ndarray, mask: np.ndarray, expected: float | None = None) -> float:
-    """The temperature under which the labels or sets of these rows are most likely.
+    """The temperature under which labels or sets (`mask`) of rows that are new to the model are likeliest.
 
-    Parameters
-    ----------
-    probabilities : array (n, c)
-        What the model says about rows it has not learned from.
-    mask : bool array (n, c)
-        The label of every row, or its candidates.
-    expected : float, optional
-        The temperature to expect without these rows: the fewer they are, the nearer to it is the result.
+    The fewer rows, the nearer is the result to the temperature `expected` without them, where one is given.
     """
     logits = np.log(np.maximum(probabilities, TINY))
     told = mask.any(axis=1) & ~mask.all(axis=1)  # other rows say nothing about any temperature
@@ -49,20 +42,17 @@ def temperature(probabilities: np.ndarray, mask: np.ndarray, expected: float | N
         return 1.0 if expected is None else expected
     logits, mask = logits[told], mask[told]
 
-    def surprise(log_t: float) -> float:
+    def unlikely(log_t: float) -> float:
         z = logits / np.exp(log_t)
         inside = logsumexp(np.where(mask, z, -np.inf), axis=1)
-        return float((logsumexp(z, axis=1) - inside).mean())
+        far = 0.0 if expected is None else (log_t - np.log(expected)) / PRIOR_WIDTH
+        return float((logsumexp(z, axis=1) - inside).mean()) + far**2 / 2 / len(mask)
 
     def too_sure(log_t: float) -> float:
         """Mean confidence above what the right rows allow; by Laplace's rule 20 of 20 are no certainty."""
         z = logits / np.exp(log_t)
         right = mask[np.arange(len(mask)), logits.argmax(axis=1)].sum()
         return float(np.exp(z.max(axis=1) - logsumexp(z, axis=1)).mean() - (right + 1) / (len(mask) + 2))
-
-    def unlikely(log_t: float) -> float:
-        far = 0.0 if expected is None else (log_t - np.log(expected)) / PRIOR_WIDTH
-        return surprise(log_t) + far**2 / 2 / len(mask)
 
     hottest = np.log(HOTTEST)
     best = minimize_scalar(unlikely, bounds=(np.log(COOLEST), hottest), method="bounded").x
@@ -99,18 +89,12 @@ def cool(nets: Iterable[nn.Module], t: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LabelErrors:
-    """Which labels of the training rows are probably wrong.
-
-    Parameters
-    ----------
-    labels : int array (n,)
-        Column of the label of every row.
-    wrong : array (n,)
-        Probability that it is wrong; 0 where the label is known.
-    """
+    """Which labels of the training rows are probably wrong."""
 
     labels: np.ndarray
+    """(n,): column of the label of every row."""
     wrong: np.ndarray
+    """(n,): probability that it is wrong; 0 where the label is known."""
 
     @property
     def expected(self) -> int:

@@ -16,17 +16,17 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.classifier.baselines import fit_baseline
+from oneof.candidates.compact import restricted
 from oneof.classifier.calibration import LabelErrors, label_errors, temperature, tempered
-from oneof.classifier.contenders import METHODS, ChoiceData, Contender, portfolio, promising
+from oneof.classifier.contenders import METHODS, ChoiceData, Contender, fit_baseline, portfolio, promising
 from oneof.classifier.elsewhere import FoldFiles, opinions_from_cluster
-from oneof.classifier.scoring import restricted
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.methods.targets import EXPONENT
 from oneof.training.progress import closing
@@ -44,27 +44,17 @@ LAST_FIT = 1.5
 the end takes one more."""
 
 
-@dataclass(frozen=True)
-class Selected:
-    """The outcome of a choice."""
-
-    model: Any
-    settings: dict[str, Any]
-    selection: list[dict[str, Any]]
-    selection_note: str
-    out_of_fold: np.ndarray
-    label_errors: LabelErrors
-
-
 def choose(
     model: Any, X: np.ndarray, candidates: Candidates, clean: Any, groups: Any, weights: Any = None
-) -> Selected:
-    """Compare, take the best, fit it on all rows. `model` has the settings that all contenders share."""
+) -> Any:
+    """Compare, take the best, fit it on all rows: the winner, with what the choice found out about it.
+
+    `model` has the settings that all contenders share.
+    """
     recipe = model.recipe(len(X))
     data = ChoiceData.of(model, X, candidates, clean, groups, recipe.seed, weights)
-    comparison = Comparison(
-        model, data.without_known_sets(recipe.seed) if groups is None else data, recipe.seed
-    )
+    apart = data.without_known_sets(recipe.seed) if groups is None else data
+    comparison = Comparison(model, apart, recipe.seed)
     comparison.run()
     finalists = ordered(comparison.finalists(), comparison.data, final=True)
     best = finalists[0]
@@ -79,15 +69,15 @@ def choose(
         fitted.transduction_ = restricted(spoken, candidates.mask).astype(np.float32)
     if data.clean is not None and data.clean_rows is not None:
         fitted.transduction_[data.clean_rows] = np.eye(data.candidates.n_classes)[data.clean.columns]
-    p, errors = calibrated(fitted, judged, data)
-    return Selected(fitted, used(best), selection, note(selection), p, errors)
+    fitted.out_of_fold_, fitted.label_errors_ = calibrated(fitted, judged, data)
+    fitted.settings_, fitted.selection_, fitted.selection_note_ = used(best), selection, note(selection)
+    return fitted
 
 
 def used(best: Contender) -> dict[str, Any]:
     """The winner's parameters; a baseline's method is the nearest one that has a name."""
-    if best.is_baseline:
-        return {**best.settings, "method": "clean-only" if "clean" in best.name else "average"}
-    return dict(best.settings)
+    nearest = {"method": "clean-only" if "clean" in best.name else "average"}
+    return {**best.settings, **(nearest if best.is_baseline else {})}
 
 
 def calibrated(fitted: Any, best: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:
@@ -307,9 +297,7 @@ class Comparison:
             return fit_baseline(made, settings["method"], data.x[rows], sets, part, self.seed, weights)
         if model.clean_weight and (part is None or len(part) < 2):
             made.clean_weight = 0.0  # one row alone cannot be normalised
-        with warnings.catch_warnings():
-            if not last:
-                warnings.simplefilter("ignore")
+        with nullcontext() if last else warnings.catch_warnings(action="ignore"):
             return made.fit(data.x[rows], sets, clean=data.clean_argument(clean, rows), sample_weight=weights)
 
 

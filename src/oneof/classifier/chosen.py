@@ -1,4 +1,4 @@
-"""What `method="auto"` adds to the estimator: its fit, what it leaves behind, the model it chose.
+"""A choice (`method="auto"`) by some of the rows, or by all.
 
 A comparison holds the probabilities of its rows, (n, c) for every contender. Where these are more than 2²⁴,
 contenders are compared on as many rows as have no more, at random and those with a trusted label first, and
@@ -8,84 +8,35 @@ the winner learns from all.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.classifier.calibration import LabelErrors
-from oneof.classifier.clean import clean_vector, with_clean_rows, without_clean_rows
-from oneof.classifier.inputs import is_pair, known
-from oneof.classifier.scoring import restricted
-from oneof.methods.rows import DENSE
+from oneof.candidates.compact import DENSE, restricted
+from oneof.classifier.inputs import clean_vector, is_pair, known, with_clean_rows, without_clean_rows
 
-if TYPE_CHECKING:
-    from oneof.classifier.choice import Selected
-
-LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
-"""What a choice leaves behind beside the model."""
+COVERING, SUPPORT = "covering rate", "support of the prediction"
+"""What candidate sets can tell of a contender."""
 
 COMPARING = 0.5
 """Share of a budget for the comparison; the last fit has the rest."""
 
-OWN = ("feature_names_in_", "n_features_in_", "encoder_")
-"""What the estimator knows of its inputs; contenders see arrays."""
 
-
-def learned(name: str) -> bool:
-    """Whether an attribute was learned by `fit`; `transduction_` may still have to be made."""
-    return name.endswith("_") or name == "_transduction"
-
-
-class ChoicePart:
-    """The part of `PartialLabelClassifier` that takes over what a choice found."""
-
-    settings_: dict[str, Any]
-    selection_: list[dict[str, Any]]
-    selection_note_: str
-    out_of_fold_: np.ndarray
-    label_errors_: LabelErrors
-
-    def choose(
-        self, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
-    ) -> Any:
-        """Fit by comparing; see `oneof.classifier.choice`. X was made from what was `given`."""
-        self.forget()
-        chosen = choose_by_some_or_all(self, X, given, candidates, clean, groups, weights)
-        for name, value in vars(chosen.model).items():
-            if learned(name) and name not in OWN:
-                setattr(self, name, value)
-        for name in LEFT:
-            value = getattr(chosen, name.rstrip("_"))
-            if value is not None:
-                setattr(self, name, value)
-        return self
-
-    def forget(self) -> None:
-        """Drop what only some fits leave behind: those of an earlier one."""
-        for name in (*LEFT, "calibration_scores_", "temperature_"):
-            vars(self).pop(name, None)
-
-    def chosen_model(self) -> Any:
-        """The fitted model as if what `method="auto"` chose had been asked for; else the model itself."""
-        if not hasattr(self, "settings_"):
-            return self
-        params = self.get_params(deep=False)  # type: ignore[attr-defined]
-        plain = type(self)(**{**params, **self.settings_})
-        for name, value in vars(self).items():
-            if learned(name):
-                setattr(plain, name, value)
-        for name in ("settings_", "out_of_fold_", "label_errors_"):
-            vars(plain).pop(name, None)
-        return plain
+def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What decides where the score leaves contenders equal, with its key in `selection_`; a table of scores
+    alone would leave it open why an equal one is not as good."""
+    names = [(name, name.replace(" ", "_")) for name in (COVERING, SUPPORT)]
+    return [(n, key) for row in selection[:1] for n, key in names if key in row and n != row["judged_by"]]
 
 
 def choose_by_some_or_all(
     model: Any, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
-) -> Selected:
+) -> Any:
     """`choose`, by as many rows as it can hold the probabilities of; `given` is what X was made from."""
     # only here: nothing else of an estimator needs what a choice imports
     from oneof.classifier.choice import choose
@@ -108,13 +59,13 @@ def choose_by_some_or_all(
         budget=None if model.budget is None else COMPARING * model.budget,
     )
     chosen = choose(small, X[rows], candidates.take(rows), some_clean, some_groups, some_weights)
-    unknown: Any = {"out_of_fold": None, "label_errors": None}  # of most rows
-    told = f"{chosen.selection_note} Contenders were compared on {len(rows):,} of {n:,} rows."
-    if chosen.selection[0]["kind"] == "baseline":
-        with_all_rows(chosen.model, X, candidates, clean, recipe)
-        told += " A baseline learns from these alone."
-        return replace(chosen, selection_note=told, **unknown)
-    settings = dict(chosen.settings)
+    told = f"{chosen.selection_note_} Contenders were compared on {len(rows):,} of {n:,} rows."
+    del chosen.out_of_fold_, chosen.label_errors_  # of most rows they are not known
+    if chosen.selection_[0]["kind"] == "baseline":
+        with_all_rows(chosen, X, candidates, clean, recipe)
+        chosen.selection_note_ = told + " A baseline learns from these alone."
+        return chosen
+    settings = dict(chosen.settings_)
     # as long in proportion: a default length goes by the number of rows
     settings["epochs"] = max(1, round(settings["epochs"] * recipe.epochs / model.recipe(len(rows)).epochs))
     params = {**model.get_params(deep=False), "random_state": recipe.seed, "selection_share": 0.0}
@@ -124,9 +75,10 @@ def choose_by_some_or_all(
         fitted.max_seconds = min(left, model.max_seconds or left)
     inputs = given if isinstance(given, np.memmap) else X  # an array in a file stays there
     fitted.fit(inputs, candidates, clean=clean, sample_weight=weights)
-    if hasattr(chosen.model, "temperature_"):
-        fitted.set_temperature(chosen.model.temperature_)
-    return replace(chosen, model=fitted, settings=settings, selection_note=told, **unknown)
+    if hasattr(chosen, "temperature_"):
+        fitted.set_temperature(chosen.temperature_)
+    fitted.settings_, fitted.selection_, fitted.selection_note_ = settings, chosen.selection_, told
+    return fitted
 
 
 def some_rows_of(n: int, most: int, clean: np.ndarray | None, seed: int) -> np.ndarray:

@@ -1,21 +1,133 @@
-"""Who takes part in a choice, and on which rows: the portfolio, the baselines, the folds."""
+"""Who takes part in a choice, and on which rows: the portfolio, plain baselines, the folds.
+
+A baseline is scikit-learn's logistic regression on labels that anybody could have made. Its coefficients
+become the one layer of the net "linear", so that a baseline that wins is a model like any other: it is saved,
+exported and calibrated in the same way.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, KFold
 
 from oneof.candidates import Candidates
+from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
-from oneof.classifier.baselines import BASELINES, KnownRows, evidence_of
-from oneof.classifier.clean import read_clean
-from oneof.classifier.inputs import as_numpy, class_array
-from oneof.nets import TABLE_NETS
+from oneof.classifier.inputs import as_numpy, class_array, read_clean
+from oneof.classifier.settings import set_sizes
+from oneof.methods import make_method
+from oneof.nets import TABLE_NETS, build_net
+
+# ---- baselines --------------------------------------------------------------------------------
+
+BASELINES = {
+    "random candidate": "a linear model on one random candidate of every row",
+    "majority vote": "a linear model on the candidate with the most support",
+    "clean rows alone": "a linear model on the clean rows alone",
+}
+NEVER = -30.0
+"""Logit of a class that no label names."""
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Clean rows in the form every part of a choice uses: inputs and columns of their labels."""
+
+    x: np.ndarray
+    columns: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def fit_baseline(
+    model: Any,
+    kind: str,
+    X: np.ndarray,
+    candidates: Candidates,
+    clean: KnownRows | None,
+    seed: int,
+    weights: Any = None,
+) -> Any:
+    """Fit a `PartialLabelClassifier` with the net "linear" by logistic regression. Returns the model.
+
+    "majority vote" needs evidence, "clean rows alone" clean rows; see `BASELINES`.
+    """
+    x, columns = X, None
+    if kind == "clean rows alone":
+        assert clean is not None
+        x, columns, weights = clean.x, clean.columns, None
+    elif kind == "majority vote":
+        columns = _likeliest(evidence_of(candidates), seed)
+    else:
+        columns = _likeliest(candidates.mask, seed)
+    model.classes_ = class_array(candidates.classes)
+    model.n_features_in_, model.input_shape_ = X.shape[1], tuple(map(int, X.shape[1:]))
+    model.scaling_ = model._fitted_scaling(x)
+    scaled = model.prepare(x)
+    weight, bias = _regression(scaled, columns, len(model.classes_), seed, weights)
+    net = build_net("linear", X.shape[1], len(model.classes_))
+    net.head.load_state_dict({"weight": torch.from_numpy(weight), "bias": torch.from_numpy(bias)})
+    model.net_ = (net.eval(),)
+    model.method_ = make_method("clean-only" if kind == "clean rows alone" else "average")
+    p = model.prepared_proba(scaled)
+    loss = log_loss(columns, p, labels=np.arange(p.shape[1])) if p.shape[1] > 1 else 0.0
+    model.history_, model.best_epoch_ = [{"epoch": 0, "loss": float(loss), "lr": 0.0}], 0
+    model.clean_source_ = "none" if clean is None else "given"
+    model.n_clean_, model.n_selection_ = 0 if clean is None else len(clean), 0
+    model.clean_weight_ = float(kind == "clean rows alone")
+    model.trained_on_ = set_sizes(candidates.sizes)
+    model.encoder_ = model.checked_ = None
+    own = model.prepared_proba(model.prepare(X))
+    model.transduction_ = restricted(own, candidates.mask).astype(np.float32)
+    return model
+
+
+def evidence_of(candidates: Candidates) -> np.ndarray | None:
+    """(n, c): how strongly every candidate is supported, where the sets carry that."""
+    return None if candidates.evidence is None else candidates.evidence_of(np.arange(len(candidates)))
+
+
+def _likeliest(support: Any, seed: int) -> np.ndarray:
+    """The column with the most support in every row, ties by chance."""
+    # a stream of its own: generated sets are often drawn from default_rng(seed), and the same numbers again
+    # would tell which candidate is the true one
+    chance = np.random.default_rng([seed, 0xBA5E]).random(np.shape(support))
+    top = support == support.max(axis=1, keepdims=True)
+    return np.where(top, chance, -1.0).argmax(axis=1)
+
+
+def _regression(
+    x: np.ndarray, columns: np.ndarray, n_classes: int, seed: int, weights: Any
+) -> tuple[Any, Any]:
+    """Weights (c, d) and biases (c,) of a logistic regression; one that never occurs is never predicted."""
+    there = np.unique(columns)
+    weight = np.zeros((n_classes, x.shape[1]), dtype=np.float32)
+    bias = np.full(n_classes, NEVER, dtype=np.float32)
+    if len(there) == 1:
+        bias[there] = 0.0
+        return weight, bias
+    # a baseline need not be solved to the last digit
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        found = LogisticRegression(max_iter=200, random_state=seed).fit(x, columns, sample_weight=weights)
+    if len(there) == 2:  # one row of coefficients, for the second class
+        weight[there[1]], bias[there] = found.coef_[0], [0.0, found.intercept_[0]]
+    else:
+        weight[there], bias[there] = found.coef_, found.intercept_
+    return weight, bias
+
+
+# ---- contenders and folds ---------------------------------------------------------------------
 
 METHODS = ("proden", "rplg+")
 """RPLG+ leads `results/rplg_plus`, PRODEN `results/table2` and the crowd."""
@@ -32,16 +144,8 @@ FEWEST_ROWS = 6
 """With fewer rows nothing is held out."""
 
 
-@dataclass(frozen=True)
-class Length:
-    """How long to train, in parts of the longest, and at which part of the learning rate."""
-
-    name: str
-    epochs: float
-    lr: float
-
-
-SHORT, LONG = Length("short", 0.2, 0.3), Length("long", 1.0, 1.0)
+LENGTHS = {"short": (0.2, 0.3), "long": (1.0, 1.0)}
+"""How long to train, in parts of the longest, and at which part of the learning rate."""
 
 
 @dataclass
@@ -194,19 +298,20 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, st
     methods = (*METHODS, FOR_ANSWERS) if crowd else METHODS + ALSO_MLP
     for net in nets:
         # a short training of a linear model would stop before it has learned
-        for length in (LONG,) if net == "linear" else (SHORT, LONG):
+        for length in ("long",) if net == "linear" else LENGTHS:
+            part, lr = LENGTHS[length]
             for method in linear if net == "linear" else methods:
                 for scaling in scalings:
                     settings = {
                         "method": method,
                         "net": net,
                         "scaling": scaling,
-                        "epochs": max(1, round(length.epochs * long)),
-                        "lr": length.lr * model.lr,
+                        "epochs": max(1, round(part * long)),
+                        "lr": lr * model.lr,
                     }
                     title = net if isinstance(net, str) else "own net"
                     scaled = "" if scaling == model.scaling else f", {scaling} scaling"
-                    yield f"{method}, {title}, {length.name}{scaled}", "method", settings
+                    yield f"{method}, {title}, {length}{scaled}", "method", settings
 
 
 def promising(contender: Contender, judged: Sequence[Contender], order: Order) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from oneof.candidates import Candidates
-from oneof.classifier.baselines import KnownRows
+from oneof.classifier.contenders import KnownRows
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, write_with
 from oneof.tables.unpacking import stored_arrays
@@ -92,7 +92,8 @@ def opinions_from_cluster(
             while waiting is not None and not cluster.full:
                 contender, number = waiting
                 bare = replace(contender, probabilities=np.zeros(0), clean_probabilities=np.zeros(0))
-                cluster.call((contender.name, number), _opinion, shared, bare, number, rows)
+                opinion = type(comparison).opinion
+                cluster.call((contender.name, number), opinion, shared, bare, number, rows)
                 waiting = next(left, None)
             for (name, number), result in cluster.ready():
                 if isinstance(result, ClusterError):
@@ -106,7 +107,3 @@ def _to_send(comparison: Comparison) -> Any:
     sent.model = clone(comparison.model).set_params(run=None, callbacks=None, verbose=False, cluster=None)
     sent.contenders, sent.files = [], FoldFiles(None, "")
     return sent
-
-
-def _opinion(comparison: Comparison, contender: Contender, number: int, data: ChoiceData) -> list[np.ndarray]:
-    return comparison.opinion(contender, number, data)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,25 +10,34 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight
 
-from oneof.classifier.chosen import ChoicePart
-from oneof.classifier.clean import learns_from_clean, set_sizes, with_clean_rows, without_clean_rows
-from oneof.classifier.habits import ScikitHabits
-from oneof.classifier.inputs import as_candidates, class_array
+from oneof.candidates import Candidates
+from oneof.candidates.compact import is_large
+from oneof.classifier import settings
+from oneof.classifier.chosen import choose_by_some_or_all
+from oneof.classifier.inputs import (
+    as_candidates,
+    class_array,
+    learns_from_clean,
+    with_clean_rows,
+    without_clean_rows,
+)
 from oneof.classifier.network import encoder_for
 from oneof.classifier.prediction import Predictions
-from oneof.classifier.settings import Weighted, checked_recipe, clean_weight, row_weights
-from oneof.methods import Method, make_method
-from oneof.methods.rows import DENSE
-from oneof.training import Recipe, Run, Silent, default_progress, train
+from oneof.methods import make_method
+from oneof.training import Run, Silent, default_progress, train
 from oneof.training.progress import Progress
 from oneof.training.sources import some_rows, stay_in_file
 from oneof.training.tracking import Several
 
+LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
+"""What a choice leaves behind beside the model."""
+OWN = ("feature_names_in_", "n_features_in_", "encoder_")
+"""What the estimator knows of its inputs; contenders see arrays."""
 
-class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMixin, BaseEstimator):
+
+class PartialLabelClassifier(Predictions):
     """A classifier learned from rows that carry one of several possible labels.
 
     Parameters
@@ -156,65 +163,6 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
     True
     """
 
-    def __init__(
-        self,
-        method: str | Method = "rplg+",
-        *,
-        method_params: dict[str, Any] | None = None,
-        net: Any = "mlp",
-        hidden: Any = (300, 300),
-        batch_norm: bool = True,
-        scaling: str = "standard",
-        augment: str = "auto",
-        optimiser: str = "adam",
-        lr: float = 1e-2,
-        weight_decay: float = 0.0,
-        schedule: str = "one-cycle",
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        patience: int | None = None,
-        class_weight: Any = None,
-        clean_weight: float | None = None,
-        selection_share: float = 0.0,
-        device: str = "auto",
-        random_state: int | None = 0,
-        run: Any = None,
-        max_seconds: float | None = None,
-        budget: float | None = None,
-        cluster: str | None = None,
-        callbacks: Sequence[Any] | None = None,
-        verbose: bool = False,
-        warm_start: bool = False,
-    ) -> None:
-        self.method = method
-        self.method_params = method_params
-        self.net = net
-        self.hidden = hidden
-        self.batch_norm = batch_norm
-        self.scaling = scaling
-        self.augment = augment
-        self.optimiser = optimiser
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.patience = patience
-        self.class_weight = class_weight
-        self.clean_weight = clean_weight
-        self.selection_share = selection_share
-        self.device = device
-        self.random_state = random_state
-        self.run = run
-        self.max_seconds = max_seconds
-        self.budget = budget
-        self.cluster = cluster
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.warm_start = warm_start
-
-    # ---- fit ----------------------------------------------------------------------------------
-
     def fit(
         self, X: Any, y: Any, clean: Any = None, groups: Any = None, sample_weight: Any = None
     ) -> PartialLabelClassifier:
@@ -268,7 +216,9 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
             read = partial(self._inputs, reset=False)
             roles = with_clean_rows(X, clean, self.classes_, read, self.selection_share, recipe.seed)
         n_clean = 0 if roles.clean is None else len(roles.clean)
-        self.clean_weight_ = clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
+        self.clean_weight_ = (
+            settings.clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
+        )
         recipe = replace(recipe, clean_weight=self.clean_weight_)
         learns = learns_from_clean(method, recipe, len(X))
         if clean is not None and not learns and recipe.patience is None:
@@ -286,9 +236,9 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
             self.scaling_ = self._fitted_scaling(some_rows(X, roles.rows))
         self.input_shape_ = tuple(map(int, X.shape[1:]))
         x, roles = self.prepare(X), roles.prepared(self.prepare)
-        weights = row_weights(sample_weight, self.class_weight, candidates)
+        weights = settings.row_weights(sample_weight, self.class_weight, candidates)
         trained = train(
-            method if weights is None else Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
+            method if weights is None else settings.Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
             self._present_net(x) if continues else self._net_or_maker(x),
             some_rows(x, roles.rows),
             candidates.take(roles.rows),
@@ -306,7 +256,7 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         self.clean_source_ = "none" if clean is None else "given"
         self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
         self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
-        self.trained_on_ = set_sizes(candidates.sizes[roles.rows])
+        self.trained_on_ = settings.set_sizes(candidates.sizes[roles.rows])
         self.checked_ = None
         # confidence goes by labelled rows that had no part in the training, not even in its end
         apart = roles.clean if roles.selection is None and not learns else roles.selection
@@ -323,12 +273,37 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
                 lambda held: self.prepared_proba(x[held]),
             )
 
-        self.transduction_ = transduction if math.prod(candidates.shape) > DENSE else transduction()
+        self.transduction_ = transduction if is_large(candidates.shape) else transduction()
         return self
 
-    def recipe(self, n_rows: int | None = None) -> Recipe:
-        """How `fit` will train on so many rows; raises on settings that cannot be meant."""
-        return checked_recipe(self, n_rows)
+    def choose(
+        self, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
+    ) -> Any:
+        """Fit by comparing; see `oneof.classifier.choice`. X was made from what was `given`."""
+        self.forget()
+        chosen = choose_by_some_or_all(self, X, given, candidates, clean, groups, weights)
+        for name, value in vars(chosen).items():
+            if learned(name) and name not in OWN:
+                setattr(self, name, value)
+        return self
+
+    def forget(self) -> None:
+        """Drop what only some fits leave behind: those of an earlier one."""
+        for name in (*LEFT, "calibration_scores_", "temperature_"):
+            self.__dict__.pop(name, None)
+
+    def chosen_model(self) -> Any:
+        """The fitted model as if what `method="auto"` chose had been asked for; else the model itself."""
+        if not hasattr(self, "settings_"):
+            return self
+        params = self.get_params(deep=False)
+        plain = type(self)(**{**params, **self.settings_})
+        for name, value in vars(self).items():
+            if learned(name):
+                setattr(plain, name, value)
+        for name in ("settings_", "out_of_fold_", "label_errors_"):
+            plain.__dict__.pop(name, None)
+        return plain
 
     def progress(self, name: str, epochs: int) -> Progress:
         """What hears of a training: the bar where there is one, and the callbacks."""
@@ -338,10 +313,13 @@ class PartialLabelClassifier(ScikitHabits, ChoicePart, Predictions, ClassifierMi
         config = {"method": name, "net": str(self.net), "epochs": epochs, "lr": self.lr}
         return Several(shown, *self.callbacks, config=config)
 
-    # ---- the rest of the contract -------------------------------------------------------------
-
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder: weights as safetensors, everything else as JSON."""
         from oneof.classifier.persist import save
 
         save(self.chosen_model(), path)
+
+
+def learned(name: str) -> bool:
+    """Whether an attribute was learned by `fit`; `transduction_` may still have to be made."""
+    return name.endswith("_") or name == "_transduction"

@@ -10,9 +10,10 @@ import copy
 import json
 import logging
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,12 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 import oneof
+from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.files import replacing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from oneof.classifier.estimator import PartialLabelClassifier
 
 TOLERANCE = 1e-5
 TRIED_ROWS = (1, 7, 256)
@@ -196,8 +193,7 @@ def _quiet() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logger.setLevel(level)

@@ -1,10 +1,11 @@
-"""What users pass as X, as y and as clean rows, turned into arrays, `Candidates` and labels."""
+"""What users pass as X, as y and as clean rows: arrays, `Candidates`, labels, and what each row is for."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,13 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning
 from oneof.candidates.cells import COLLECTIONS, is_missing, tidy
+from oneof.candidates.compact import restricted
 from oneof.candidates.questions import joined_labels
+from oneof.datasets.splits import hold_out
+from oneof.methods import Method
+from oneof.training import CleanRows, Recipe
 
+Said = Callable[[np.ndarray], np.ndarray]
 NUMBERS = bool | int | float | np.number | np.bool_
 
 
@@ -57,10 +63,8 @@ def as_candidates(y: Any) -> Candidates:
 
 
 def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
-    """y as a mask (n, c) over these classes, matched by name where y has names.
-
-    Also says whether y was 1-D: then a row whose label is none of the classes has an empty mask row.
-    """
+    """y as a mask (n, c) over these classes, matched by name where y has names; and whether y was 1-D: then a
+    row whose label is none of the classes is empty."""
     names = classes.tolist()
     rows = None if isinstance(y, Candidates) else _label_sets(y, names)
     if rows is not None:
@@ -112,13 +116,11 @@ def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
         return joined_labels(rows, classes)  # "crow|raven" is a set here as it is in files
     if not all(isinstance(row, COLLECTIONS) and getattr(row, "ndim", 1) == 1 for row in rows):
         return None
+    if len({len(row) for row in rows}) > 1 or any(isinstance(row, set | frozenset) for row in rows):
+        return rows
     # rows of equal length that hold only 0 and 1 are the rows of a mask
-    unequal = len({len(row) for row in rows}) > 1
-    return rows if unequal or any(isinstance(r, set | frozenset) for r in rows) or not _binary(rows) else None
-
-
-def _binary(rows: Sequence[Any]) -> bool:
-    return all(isinstance(v, NUMBERS) and (v in (0, 1) or is_missing(v)) for row in rows for v in row)
+    binary = (isinstance(v, NUMBERS) and (v in (0, 1) or is_missing(v)) for row in rows for v in row)
+    return None if all(binary) else rows
 
 
 def _columns(y: Any) -> tuple[list[Any] | None, np.ndarray]:
@@ -177,8 +179,7 @@ def one_hot(columns: np.ndarray, n_classes: int) -> np.ndarray:
 
 def _quietly(make: Any, *arguments: Any, **more: Any) -> Candidates:
     """Candidates to score by: full sets are no news there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoInformationWarning)
+    with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
         return make(*arguments, **more)
 
 
@@ -198,11 +199,7 @@ def known(values: np.ndarray) -> np.ndarray:
 
 
 def label_columns(
-    labels: np.ndarray,
-    classes: np.ndarray,
-    what: str,
-    rows: np.ndarray | None = None,
-    strict: bool = True,
+    labels: np.ndarray, classes: np.ndarray, what: str, rows: np.ndarray | None = None, strict: bool = True
 ) -> np.ndarray:
     """Column of the label of each row among the classes; an error names the first that is none of them.
 
@@ -230,3 +227,119 @@ def label_columns(
 def _text(label: Any) -> str:
     """One text for a whole number however a table holds it: 3, 3.0, "3" and "3.0" are "3"."""
     return re.sub(r"(?<=\d)\.0+$", "", str(tidy(label)))
+
+
+HELD_OUT = 0.1
+"""Part of the rows whose candidate sets choose the epoch, where patience is asked for without clean rows."""
+
+
+@dataclass(frozen=True)
+class RowRoles:
+    """What every row is for."""
+
+    rows: np.ndarray
+    """Rows to train on."""
+    held: np.ndarray
+    """Rows that leave training."""
+    held_mask: np.ndarray
+    """What is known of those: their label, or their candidates."""
+    clean: CleanRows | None = None
+    """Trusted rows for methods that learn from them; evaluated where nobody does."""
+    selection: CleanRows | None = None
+    """Rows to judge by that nobody learns from."""
+
+    def prepared(self, prepare: Said) -> RowRoles:
+        """The same with inputs as the network takes them."""
+        clean, selection = (p and replace(p, x=prepare(p.x)) for p in (self.clean, self.selection))
+        return replace(self, clean=clean, selection=selection)
+
+    def labels(self, rows: np.ndarray, trained: Said, held: Said) -> np.ndarray:
+        """(B, c): of some rows the pseudo-labels that `trained` gives, by their place in `self.rows`, and of
+        those that left training what `held` says of them."""
+        made = np.empty((len(rows), self.held_mask.shape[1]), dtype=np.float32)
+        outside = np.isin(rows, self.held)
+        made[~outside] = trained(np.searchsorted(self.rows, rows[~outside]))
+        if outside.any():
+            mask = self.held_mask[np.searchsorted(self.held, rows[outside])]
+            made[outside] = restricted(held(rows[outside]), mask)
+        return made
+
+
+def learns_from_clean(method: Method, recipe: Recipe, n_rows: int) -> bool:
+    """Whether clean rows have a part in the training beyond being evaluated."""
+    return method.clean_rows(recipe.rows_per_step(n_rows)) > 0 or recipe.clean_weight > 0
+
+
+def without_clean_rows(X: Any, candidates: Candidates, recipe: Recipe) -> RowRoles:
+    """All rows are trained on; only where patience asks for it some are held out to choose the epoch by."""
+    none = np.zeros(0, dtype=np.int64)
+    nothing = RowRoles(np.arange(len(X)), none, candidates.rows(none))
+    if recipe.clean_weight:
+        warnings.warn(
+            f"clean_weight = {recipe.clean_weight:g} has no effect: no clean rows were given.", stacklevel=3
+        )
+    if recipe.patience is None:
+        return nothing
+    if len(X) < 1 / HELD_OUT:
+        warnings.warn(
+            f"patience = {recipe.patience} has no effect: {len(X)} rows are too few to hold any out.",
+            stacklevel=3,
+        )
+        return nothing
+    split = hold_out(len(X), HELD_OUT, recipe.seed)
+    held, sets = split.validation, candidates.rows(split.validation)
+    return RowRoles(split.train, held, sets, selection=CleanRows(X[held], sets, "held-out sets"))
+
+
+def read_clean(
+    clean: Any, X: Any, classes: np.ndarray, read: Said
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Inputs of the clean rows, columns of their labels, and which rows of X they are (None: further ones).
+
+    `clean` is a pair (X_clean, y_clean) or a vector with the labels of some rows. `read` turns what a user
+    passes as X_clean into an array.
+    """
+    if is_pair(clean):
+        x, columns = read(clean[0]), label_columns(np.asarray(as_numpy(clean[1])), classes, "y_clean")
+        if not len(x) == len(columns) > 0:
+            raise ValueError(f"X_clean has {len(x)} rows, but y_clean has {len(columns)}.")
+        return x, columns, None
+    labels = clean_vector(clean, len(X))
+    rows = np.flatnonzero(known(labels))
+    if not len(rows):
+        raise ValueError("clean names no label at all: every entry is missing.")
+    return X[rows], label_columns(labels, classes, "clean", rows=rows), rows
+
+
+def with_clean_rows(
+    X: Any, clean: Any, classes: np.ndarray, read: Said, selection_share: float, seed: int
+) -> RowRoles:
+    """Roles where clean rows are given; see `read_clean`."""
+    x, columns, of_x = read_clean(clean, X, classes, read)
+    trusted = CleanRows(x, one_hot(columns, len(classes)))
+    held = np.zeros(0, dtype=np.int64) if of_x is None else of_x
+    rows = np.setdiff1d(np.arange(len(X)), held)
+    roles = RowRoles(rows, held, trusted.mask[: len(held)], trusted)
+    if not selection_share:
+        return roles
+    parts = trusted.divide(selection_share, seed) if len(trusted) > 1 else ()
+    if not parts or not all(map(len, parts)):
+        raise ValueError(
+            f"selection_share is {selection_share!r}, but {len(trusted)} clean rows are too few to divide."
+        )
+    return replace(roles, clean=parts[0], selection=parts[1])
+
+
+def clean_vector(clean: Any, n: int) -> np.ndarray:
+    try:
+        labels = np.asarray(as_numpy(clean))
+    except ValueError:  # parts of different shapes
+        labels = np.zeros(())
+    if labels.shape == (n,):
+        return labels
+    size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
+    what = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
+    raise ValueError(
+        f"clean {what}, but there are {n} rows; give one entry per row (missing where unknown), or a pair "
+        "(X_clean, y_clean)."
+    )

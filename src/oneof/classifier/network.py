@@ -14,8 +14,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from oneof.classifier.inputs import as_numpy
+from oneof.classifier.settings import EstimatorSettings
 from oneof.datasets.scaling import Scaling
-from oneof.nets import IMAGE_NETS, Net, as_net, build_net
+from oneof.nets import Net, as_net, build_net
 from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
 from oneof.training.predict import EVALUATION_BATCH, ROWS_IN_CACHE, in_batches
@@ -27,23 +28,13 @@ DENSE_LIMIT = 8 << 30
 """Bytes that a sparse matrix may take as an array."""
 
 
-class NetworkPart:
+class NetworkPart(EstimatorSettings):
     """The part of `PartialLabelClassifier` that knows its inputs and its network."""
 
-    net: Any
-    hidden: Any
-    batch_norm: bool
-    scaling: str
-    augment: str
-    device: str
     classes_: np.ndarray
     net_: tuple[nn.Module, ...]
     scaling_: Scaling | None
     input_shape_: tuple[int, ...]
-
-    @property
-    def _takes_more_than_tables(self) -> bool:
-        return not isinstance(self.net, str) or self.net in IMAGE_NETS
 
     def _inputs(self, X: Any, reset: bool) -> np.ndarray:
         encoder = getattr(self, "encoder_", None)
@@ -55,7 +46,7 @@ class NetworkPart:
         # features are scaled in double precision: in single, a column of time stamps would lose its digits
         table = getattr(X, "ndim", 2) == 2
         dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
-        X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self._takes_more_than_tables)
+        X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self.takes_more_than_tables)
         shape = getattr(self, "input_shape_", None)
         if not reset and shape is not None and X.shape[1:] != shape:
             raise ValueError(f"X has rows of shape {X.shape[1:]}, but the model was fitted on {shape}.")

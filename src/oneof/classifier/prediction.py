@@ -15,19 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from oneof.candidates import Candidates
 from oneof.candidates.cells import short
+from oneof.candidates.compact import restricted
+from oneof.classifier import scoring
 from oneof.classifier.calibration import ENOUGH, cool, temperature
 from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
 from oneof.classifier.network import NetworkPart
-from oneof.classifier.scoring import (
-    SCORES,
-    RiskCoverage,
-    calibration_scores,
-    covering_rate,
-    restricted,
-    risk_coverage,
-    score_limit,
-    sets_within,
-)
 
 
 class Predictions(NetworkPart):
@@ -41,14 +33,9 @@ class Predictions(NetworkPart):
     _transduction: Any
 
     def with_encoder(self, encoder: Any) -> Any:
-        """Keep with a fitted model how tables become its features. Returns the model.
+        """Keep with a fitted model the `TableEncoder` that made the X of `fit`. Returns the model.
 
         `oneof predict`, `save` and `export_onnx` then know it, and the features have the encoder's names.
-
-        Parameters
-        ----------
-        encoder : oneof.tables.encoding.TableEncoder
-            That made the X of `fit`.
         """
         check_is_fitted(self)
         names = np.asarray(encoder.feature_names, dtype=object)
@@ -60,12 +47,9 @@ class Predictions(NetworkPart):
         return self
 
     def with_transduction(self, transduction: np.ndarray) -> Any:
-        """Replace what is believed of the rows of `fit` by that of a whole table. Returns the model.
+        """Replace what is believed of the rows of `fit` by that of a whole table, (n, c). Returns the model.
 
-        Parameters
-        ----------
-        transduction : array (n, c)
-            One row per row of the table: those of `fit`, and others whose label was known.
+        Its rows are those of `fit`, and others whose label was known.
         """
         check_is_fitted(self)
         if transduction.ndim != 2 or transduction.shape[1] != len(self.classes_):
@@ -96,7 +80,7 @@ class Predictions(NetworkPart):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
         if holds_sets(y):
-            return covering_rate(self, X, y, sample_weight)
+            return scoring.covering_rate(self, X, y, sample_weight)
         return ClassifierMixin.score(self, X, as_numpy(y), sample_weight)
 
     def predict_proba(self, X: Any, allowed: Any = None) -> np.ndarray:
@@ -164,7 +148,7 @@ class Predictions(NetworkPart):
         if probabilities and len(p) >= ENOUGH:
             self.set_temperature(temperature(p, columns[:, None] == np.arange(p.shape[1])))
             p = self.prepared_proba(x)
-        self.calibration_scores_ = calibration_scores(p, columns)
+        self.calibration_scores_ = scoring.calibration_scores(p, columns)
         return p
 
     def set_temperature(self, t: float) -> None:
@@ -208,23 +192,23 @@ class Predictions(NetworkPart):
         limit = self.set_limit(coverage, score)
         p = self._raw_probabilities(X)
         mask = None if allowed is None else allowed_mask(allowed, self.classes_, len(p))
-        return sets_within(p, limit, score, mask, allow_empty)
+        return scoring.sets_within(p, limit, score, mask, allow_empty)
 
     def set_limit(self, coverage: float, score: str = "probability") -> float:
         """The worst score a class may have to be in a set of `predict_set`."""
-        if score not in SCORES:
-            raise ValueError(f"score is {score!r}; it must be one of {', '.join(map(repr, SCORES))}.")
+        if score not in scoring.SCORES:
+            raise ValueError(f"score is {score!r}; it must be one of {', '.join(map(repr, scoring.SCORES))}.")
         if not hasattr(self, "calibration_scores_"):
             raise ValueError(
                 f"prediction sets need calibration rows, and {why_not_calibrated(self)}.\n"
                 "  Call calibrate(X, y) with labelled rows that `fit` has not seen, or keep part of the "
                 "clean rows aside: selection_share=0.5."
             )
-        return score_limit(self.calibration_scores_[score], coverage)
+        return scoring.score_limit(self.calibration_scores_[score], coverage)
 
-    def risk_coverage(self, X: Any, y: Any, allowed: Any = None) -> RiskCoverage:
+    def risk_coverage(self, X: Any, y: Any, allowed: Any = None) -> scoring.RiskCoverage:
         """What rejecting unsure rows costs and buys, on labelled rows the model has not learned from."""
-        return risk_coverage(self.predict_proba(X, allowed), y, self.classes_)
+        return scoring.risk_coverage(self.predict_proba(X, allowed), y, self.classes_)
 
 
 def why_not_calibrated(model: Any) -> str:
@@ -264,20 +248,19 @@ def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
         if names.dtype == bool and names.shape == classes.shape and classes.dtype != bool:
             mask = names[None]
         else:
+            columns = label_columns(names, classes, "allowed", strict=False)
+            unknown = [name for name, k in zip(names.tolist(), columns) if k < 0]
+            if unknown:
+                near = difflib.get_close_matches(str(unknown[0]), list(map(str, classes.tolist())), n=1)
+                advice = (
+                    f"did you mean {near[0]!r}?" if near else f"the model knows {short(classes.tolist())}."
+                )
+                what = f"the class {unknown[0]!r}, which the model does not know; {advice}"
+                raise ValueError(f"allowed names {what}")
             mask = np.zeros((1, len(classes)), dtype=bool)
-            mask[0, _named(names, classes)] = True
+            mask[0, columns] = True
     empty = np.flatnonzero(~mask.any(axis=1))
     if len(empty):
         row = f"row {empty[0]} of " if len(mask) > 1 else ""
         raise ValueError(f"{row}allowed leaves no class; the model knows {short(classes.tolist())}.")
     return mask
-
-
-def _named(names: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    columns = label_columns(names, classes, "allowed", strict=False)
-    unknown = [name for name, k in zip(names.tolist(), columns) if k < 0]
-    if unknown:
-        near = difflib.get_close_matches(str(unknown[0]), list(map(str, classes.tolist())), n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"the model knows {short(classes.tolist())}."
-        raise ValueError(f"allowed names the class {unknown[0]!r}, which the model does not know; {advice}")
-    return columns

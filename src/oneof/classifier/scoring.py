@@ -77,14 +77,6 @@ def label_free(p: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return _at_prediction(mask, p), share
 
 
-def restricted(probabilities: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Each row renormalised to the labels of its mask; rows without any mass there become uniform."""
-    inside = probabilities * mask
-    mass = inside.sum(axis=1, keepdims=True)
-    flat = mask / mask.sum(axis=1, keepdims=True)
-    return np.where(mass > 0, inside / np.where(mass > 0, mass, 1), flat)
-
-
 def _at_prediction(values: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The value of every row at its most probable class."""
     return _checked(values, p)[np.arange(len(p)), p.argmax(axis=1)]
@@ -121,15 +113,7 @@ def class_scores(probabilities: np.ndarray, score: str = "probability") -> np.nd
 
 
 def calibration_scores(probabilities: np.ndarray, columns: np.ndarray) -> dict[str, np.ndarray]:
-    """Scores of the true classes of calibration rows, in rising order, for every kind of score.
-
-    Parameters
-    ----------
-    probabilities : array (m, c)
-        What the model says about rows it has not learned from.
-    columns : int array (m,)
-        Column of the true class of every row.
-    """
+    """Scores of the true classes of rows that are new to the model, rising, for every kind of score."""
     rows = np.arange(len(columns))
     return {name: np.sort(class_scores(probabilities, name)[rows, columns]) for name in SCORES}
 

@@ -1,25 +1,24 @@
-"""From the settings of an estimator to what a training takes: its recipe, and rows that count more."""
+"""The settings of an estimator: set, checked, as the recipe of a training; and rows that count more."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from oneof.candidates import Candidates
+from oneof.candidates.cells import short
 from oneof.methods import Method
+from oneof.nets import IMAGE_NETS
 from oneof.training import Recipe, TrainingError
 from oneof.training.recipe import choose_device
-
-if TYPE_CHECKING:
-    from oneof.classifier.estimator import PartialLabelClassifier
-
 
 EPOCHS, FEWEST_STEPS, MOST_STEPS = 40, 800, 3000
 """Of a training whose length nobody gave; longer ones were worse (`results/fit_defaults`)."""
@@ -48,52 +47,139 @@ def clean_weight(given: float | None, n_clean: int, images: bool) -> float:
     return CLEAN_WEIGHT_OF_IMAGES if images else CLEAN_WEIGHT
 
 
-def checked_recipe(model: PartialLabelClassifier, n_rows: int | None = None) -> Recipe:
-    """The recipe of a model's settings for so many rows, or an error on what cannot be meant."""
-    for name in ("epochs", "batch_size", "patience"):
-        value = getattr(model, name)
-        if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
-            raise ValueError(f"{name} is {value!r}; give a whole number of at least 1 or None.")
-    for name in ("lr", "weight_decay", "clean_weight", "selection_share", "max_seconds", "budget"):
-        value = getattr(model, name)
-        if name in ("clean_weight", "max_seconds", "budget") and value is None:
-            continue
-        if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
-            raise ValueError(f"{name} is {value!r}; give a number of at least 0.")
-    if model.selection_share >= 1:
-        raise ValueError(
-            f"selection_share is {model.selection_share!r}; give a part of the clean rows, below 1."
+def set_sizes(sizes: np.ndarray) -> dict[str, Any]:
+    """How many rows there are and how large their sets: for the record of a model."""
+    return {
+        "rows": len(sizes),
+        "mean_set_size": round(float(sizes.mean()), 4),
+        "largest_set": int(sizes.max()),
+        "singletons": int((sizes == 1).sum()),
+    }
+
+
+@dataclass(repr=False, eq=False)
+class EstimatorSettings(ClassifierMixin, BaseEstimator):
+    """The part of `PartialLabelClassifier` that holds its settings, checks and sets them."""
+
+    method: str | Method = "rplg+"
+    _: KW_ONLY
+    method_params: dict[str, Any] | None = None
+    net: Any = "mlp"
+    hidden: Any = (300, 300)
+    batch_norm: bool = True
+    scaling: str = "standard"
+    augment: str = "auto"
+    optimiser: str = "adam"
+    lr: float = 1e-2
+    weight_decay: float = 0.0
+    schedule: str = "one-cycle"
+    epochs: int | None = None
+    batch_size: int | None = None
+    patience: int | None = None
+    class_weight: Any = None
+    clean_weight: float | None = None
+    selection_share: float = 0.0
+    device: str = "auto"
+    random_state: int | None = 0
+    run: Any = None
+    max_seconds: float | None = None
+    budget: float | None = None
+    cluster: str | None = None
+    callbacks: Sequence[Any] | None = None
+    verbose: bool = False
+    warm_start: bool = False
+
+    def recipe(self, n_rows: int | None = None) -> Recipe:
+        """How `fit` will train on so many rows; raises on settings that cannot be meant."""
+        for name in ("epochs", "batch_size", "patience"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
+                raise ValueError(f"{name} is {value!r}; give a whole number of at least 1 or None.")
+        for name in ("lr", "weight_decay", "clean_weight", "selection_share", "max_seconds", "budget"):
+            value = getattr(self, name)
+            if name in ("clean_weight", "max_seconds", "budget") and value is None:
+                continue
+            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
+                raise ValueError(f"{name} is {value!r}; give a number of at least 0.")
+        if self.selection_share >= 1:
+            raise ValueError(
+                f"selection_share is {self.selection_share!r}; give a part of the clean rows, below 1."
+            )
+        if self.augment not in ("auto", "none"):
+            raise ValueError(f'augment is {self.augment!r}; give "auto" or "none".')
+        try:
+            choose_device(self.device)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f'device is {self.device!r}; give "auto", "cpu" or "cuda".') from error
+        seed = self.random_state
+        if seed is None:
+            seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
+        elif isinstance(seed, np.random.RandomState):
+            seed = seed.randint(2**31 - 1)
+        elif not (isinstance(seed, int | np.integer) and seed >= 0):
+            raise ValueError(f"random_state is {seed!r}; give a whole number of at least 0 or None.")
+        recipe = Recipe(
+            epochs=MOST_EPOCHS if self.epochs is None else int(self.epochs),
+            batch_size=self.batch_size and int(self.batch_size),
+            optimiser=self.optimiser,  # type: ignore[arg-type]
+            lr=float(self.lr),
+            weight_decay=float(self.weight_decay),
+            schedule=self.schedule,  # type: ignore[arg-type]
+            patience=self.patience and int(self.patience),
+            clean_weight=float(self.clean_weight or 0.0),
+            max_seconds=None if self.max_seconds is None else float(self.max_seconds),
+            seed=int(seed),
+            device=self.device,
         )
-    if model.augment not in ("auto", "none"):
-        raise ValueError(f'augment is {model.augment!r}; give "auto" or "none".')
-    try:
-        choose_device(model.device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f'device is {model.device!r}; give "auto", "cpu" or "cuda".') from error
-    seed = model.random_state
-    if seed is None:
-        seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
-    elif isinstance(seed, np.random.RandomState):
-        seed = seed.randint(2**31 - 1)
-    elif not (isinstance(seed, int | np.integer) and seed >= 0):
-        raise ValueError(f"random_state is {seed!r}; give a whole number of at least 0 or None.")
-    recipe = Recipe(
-        epochs=MOST_EPOCHS if model.epochs is None else int(model.epochs),
-        batch_size=model.batch_size and int(model.batch_size),
-        optimiser=model.optimiser,  # type: ignore[arg-type]
-        lr=float(model.lr),
-        weight_decay=float(model.weight_decay),
-        schedule=model.schedule,  # type: ignore[arg-type]
-        patience=model.patience and int(model.patience),
-        clean_weight=float(model.clean_weight or 0.0),
-        max_seconds=None if model.max_seconds is None else float(model.max_seconds),
-        seed=int(seed),
-        device=model.device,
-    )
-    recipe.check()
-    if model.epochs is None and n_rows:
-        recipe = replace(recipe, epochs=default_epochs(n_rows, recipe.rows_per_step(n_rows)))
-    return recipe
+        recipe.check()
+        if self.epochs is None and n_rows:
+            recipe = replace(recipe, epochs=default_epochs(n_rows, recipe.rows_per_step(n_rows)))
+        return recipe
+
+    def set_params(self, **params: Any) -> Any:
+        """As everywhere in scikit-learn; `method_params__alpha` sets one hyper-parameter of the method."""
+        start = "method_params__"
+        own = {name.removeprefix(start): params.pop(name) for name in list(params) if name.startswith(start)}
+        super().set_params(**params)
+        if own:
+            self.method_params = {**(self.method_params or {}), **own}
+        return self
+
+    def continues(self, candidates: Candidates) -> bool:
+        """Whether a fit goes on from the present weights (`warm_start`); raises where it cannot."""
+        if not self.warm_start or not hasattr(self, "net_"):
+            return False
+        reason = ""
+        if isinstance(self.method, str) and self.method == "auto":
+            reason = 'method="auto" compares several; name the method, such as that of chosen_model()'
+        elif self.classes_.tolist() != list(candidates.classes):
+            known, here = short(self.classes_.tolist()), short(candidates.classes)
+            reason = f"it knows the classes {known}, y has {here}; give Candidates with the classes it knows"
+        elif len(self.net_) > 1:
+            reason = f"{self.method} has {len(self.net_)} of them"
+        if reason:
+            raise ValueError(f"warm_start goes on with the network of the fit before: {reason}.")
+        return True
+
+    def __getstate__(self) -> Any:
+        # copies of a model made on a GPU are usable without one; predictions move it back
+        for net in getattr(self, "net_", ()):
+            net.cpu()
+        state: Any = super().__getstate__()
+        # what can still be made of a training is no part of a copy
+        return {k: v for k, v in state.items() if k != "_transduction" or not callable(v)}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.two_d_labels = True
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = self.takes_more_than_tables
+        tags.non_deterministic = False
+        return tags
+
+    @property
+    def takes_more_than_tables(self) -> bool:
+        return not isinstance(self.net, str) or self.net in IMAGE_NETS
 
 
 # ---- `sample_weight` and `class_weight`, for any method ---------------------------------------

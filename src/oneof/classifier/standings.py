@@ -12,29 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
+from oneof.classifier.chosen import COVERING, SUPPORT
+from oneof.classifier.contenders import ChoiceData, Contender
 from oneof.classifier.scoring import label_free
-
-if TYPE_CHECKING:
-    from oneof.classifier.contenders import ChoiceData, Contender
 
 EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
 """Standard errors of the difference within which two contenders count as equal."""
-COVERING, SUPPORT = "covering rate", "support of the prediction"
 RECORDS = ("crowd", "rplg+", "proden", "cc")
 """Methods in the order of `results/rplg_plus`, on tables."""
-
-
-def right_on_clean(contender: Contender, data: ChoiceData) -> np.ndarray:
-    """(m,): which clean rows were predicted right; NaN where they were not judged yet."""
-    assert data.clean is not None
-    p = contender.clean_probabilities
-    right = np.nan_to_num(p).argmax(axis=1) == data.clean.columns
-    return np.where(np.isnan(p[:, 0]), np.nan, right)
 
 
 def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.ndarray]:
@@ -51,9 +41,13 @@ def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.nda
 
 
 def criteria(contender: Contender, data: ChoiceData) -> list[np.ndarray]:
-    """What decides, row by row, the first criterion first."""
+    """What decides, row by row, the first criterion first; NaN where a row was not judged yet."""
     cover = covering(contender, data)[0]
-    return [cover] if data.clean is None else [right_on_clean(contender, data), cover]
+    if data.clean is None:
+        return [cover]
+    p = contender.clean_probabilities
+    right = np.nan_to_num(p).argmax(axis=1) == data.clean.columns
+    return [np.where(np.isnan(p[:, 0]), np.nan, right), cover]
 
 
 def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = False) -> list[Contender]:
@@ -71,7 +65,8 @@ def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = Fal
     order = [by_name[name] for name in _ordered(list(by_name), found)]
     if final and order:
         top = order[0]
-        equal = [c for c in order if same_net(c, top) and all_as_good(found[c.name], found[top.name])]
+        same_net = [c for c in order if c.kind == top.kind and c.settings["net"] == top.settings["net"]]
+        equal = [c for c in same_net if all_as_good(found[c.name], found[top.name])]
         order.sort(key=lambda c: c is not min(equal or [top], key=favour))
     return order
 
@@ -88,10 +83,6 @@ def _ordered(names: list[str], found: dict[str, list[np.ndarray]]) -> list[str]:
     equal = [n for n in names if not judged.any() or as_good(found[n][0], found[down[0]][0], EQUAL_ON_CLEAN)]
     rest = [name for name in down if name not in equal]
     return _ordered(equal, {name: values[1:] for name, values in found.items()}) + rest
-
-
-def same_net(one: Contender, other: Contender) -> bool:
-    return one.kind == other.kind and one.settings["net"] == other.settings["net"]
 
 
 def preference(contender: Contender, noisy: bool) -> tuple[float, int]:
@@ -132,13 +123,6 @@ def score(contender: Contender, data: ChoiceData) -> float:
     return mean_and_error(criteria(contender, data)[0])[0]
 
 
-def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What decides where the score leaves contenders equal, with its key in `selection_`; a table of scores
-    alone would leave it open why an equal one is not as good."""
-    names = [(name, name.replace(" ", "_")) for name in (COVERING, SUPPORT)]
-    return [(n, key) for row in selection[:1] for n, key in names if key in row and n != row["judged_by"]]
-
-
 def table(
     finalists: Sequence[Contender], others: Sequence[Contender], data: ChoiceData
 ) -> list[dict[str, Any]]:
@@ -174,9 +158,8 @@ def note(selection: Sequence[dict[str, Any]]) -> str:
     best = selection[0]
     if math.isnan(best["score"]):
         return f"{best['name']} was taken without a comparison: there are too few rows to hold any out."
-    told = (
-        f"{best['name']} was chosen: {best['judged_by']} {best['score']:.3f} ± {best['standard_error']:.3f}."
-    )
+    reached = f"{best['score']:.3f} ± {best['standard_error']:.3f}"
+    told = f"{best['name']} was chosen: {best['judged_by']} {reached}."
     if best["kind"] == "baseline":
         return told + " It is a baseline: no method that learns from the candidate sets was better."
     equal = [row for row in selection[1:] if row["as_good"] and row["kind"] != "baseline"]

@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 
 LIMIT = 8 << 30
 """Most bytes an archive may unpack to; the largest official one needs a tenth of it."""

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from oneof.datasets.registry import DataSet, KnownSet, data_folder, entry, load, where_to_put
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 from oneof.tables.unpacking import unzipped
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 from oneof.tables.images import read_images
 from oneof.tables.unpacking import unzipped
 

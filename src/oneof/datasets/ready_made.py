@@ -20,7 +20,8 @@ import numpy as np
 from oneof.candidates import CandidateError, Candidates
 from oneof.datasets.registry import data_folder, load
 from oneof.tables.candidate_files import load_candidates
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 from oneof.tables.unpacking import stored_arrays
 
 

@@ -16,8 +16,7 @@ from oneof.lab.protocols import net_for, views_for
 from oneof.lab.records import Job, Record, Records
 from oneof.lab.search import configurations, winner
 from oneof.methods import Method, make_method
-from oneof.tables.files import only_plain_entries, sha256_of, write_text
-from oneof.tables.sealed import read_sealed, sealed_json
+from oneof.tables.files import only_plain_entries, read_sealed, sealed_json, sha256_of, write_text
 
 
 @dataclass

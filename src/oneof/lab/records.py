@@ -26,8 +26,7 @@ from filelock import FileLock, Timeout
 import oneof
 from oneof.lab import LAB_VERSION, LabError
 from oneof.tables.errors import DataError
-from oneof.tables.files import only_plain_entries, why_not_written, write_with
-from oneof.tables.sealed import read_sealed, sealed_json
+from oneof.tables.files import only_plain_entries, read_sealed, sealed_json, why_not_written, write_with
 from oneof.tables.unpacking import unzipped
 
 FILE = "records.jsonl"

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oneof.candidates.dawid_skene import SaidTable, settle
+from oneof.candidates.evidence import SaidTable, settle
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.targets import EXPONENT

@@ -14,10 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from oneof.candidates.compact import BLOCK, CompactSets
-
-DENSE = 2**24
-"""Up to so many entries (rows × classes) sets and tables are dense, and a batch is one gather."""
+from oneof.candidates.compact import BLOCK, DENSE, CompactSets
 
 
 class CandidateRows:

@@ -22,11 +22,9 @@ import numpy as np
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.compact import CompactSets
-from oneof.tables.errors import DataError, reading
-from oneof.tables.files import replacing, write_with
-from oneof.tables.parquet import needs_polars, scan
-from oneof.tables.sealed import digest_of, read_sealed, seal
-from oneof.tables.unpacking import stored_arrays
+from oneof.tables.errors import DataError
+from oneof.tables.files import digest_of, read_sealed, reading, replacing, seal, write_with
+from oneof.tables.unpacking import needs_polars, scan, stored_arrays
 
 _KIND = "oneof candidates"
 _KEY = "oneof"
@@ -196,11 +194,6 @@ def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
     with reading(path, "Parquet file"):
         frame = scan(path, whole=True).collect()
         metadata = polars.read_parquet_metadata(path)
-    return _from_frame(frame, metadata, path)
-
-
-def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annotations, dict[str, Any]]:
-    polars = needs_polars()
     if _KEY not in metadata or "candidates" not in frame.columns:
         raise DataError(
             f"{path}: not a file of candidates; write it with save_annotations, or make one from a table "
@@ -217,9 +210,8 @@ def _from_frame(frame: Any, metadata: dict[str, str], path: Path) -> tuple[Annot
         if not np.array_equal(rows_of_evidence, row):
             raise DataError(f"{path}: its evidence does not have one number per candidate; it was changed.")
         known["evidence"] = evidence.to_numpy()
-    sets = CompactSets.of_sizes(
-        _columns_of(labels, names), np.bincount(row, minlength=len(frame)), len(names)
-    )
+    sizes = np.bincount(row, minlength=len(frame))
+    sets = CompactSets.of_sizes(_columns_of(labels, names), sizes, len(names))
     made = _candidates(sets, facts, path, **known)
     answers = None
     if "answers" in frame.columns:

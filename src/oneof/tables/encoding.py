@@ -2,17 +2,203 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.candidates.cells import counted, short
-from oneof.tables.column_codes import ColumnCode, learned_code, stored_code
-from oneof.tables.columns import as_column, as_columns
+from oneof.candidates.cells import counted, is_missing, short
 from oneof.tables.errors import DataError
+from oneof.tables.free_text import (
+    MOST_VALUES,
+    CategoryColumn,
+    SentenceColumn,
+    TextColumn,
+    is_prose,
+    vector_names,
+)
+from oneof.tables.table import (
+    DATED,
+    DATES,
+    MOSTLY_NUMBERS,
+    as_column,
+    as_columns,
+    holds_vectors,
+    numbers,
+    odd_cell,
+    text_counts,
+    vectors,
+    why_an_id,
+    why_no_category,
+)
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number per row; a missing one becomes the median of the training rows."""
+
+    name: str
+    fill: float
+    flag: bool
+    """Whether a column of 0 and 1 says which were missing: only where some were in training."""
+    offset: float = 0.0
+    """Subtracted where float32 could not tell the values apart otherwise, such as time stamps."""
+
+    kind: ClassVar[str] = "number"
+
+    @classmethod
+    def fit(cls, name: str, values: np.ndarray) -> NumberColumn:
+        absent = np.isnan(values)
+        present = values[~absent]
+        fill = float(np.median(present)) if len(present) else 0.0
+        far = len(present) and np.abs(present).max() > 1e5 * np.ptp(present) > 0
+        return cls(name, fill, bool(absent.any()), fill if far else 0.0)
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, f"{self.name}=(missing)"] if self.flag else [self.name]
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        values = numbers(column)
+        if values is None:
+            i, _ = odd_cell(column) if isinstance(column, list) else (0, 0.0)
+            raise DataError(
+                f'row {max(i, 0)} of column "{self.name}"{where} is {column[max(i, 0)]!r:.80}, not a number; '
+                "the model was trained on numbers there."
+            )
+        _refuse_infinite(self.name, values, where)
+        return _filled(values[:, None] - self.offset, self.fill - self.offset, self.flag)
+
+    def is_sound(self) -> bool:
+        return bool(np.isfinite([float(self.fill), float(self.offset)]).all())
+
+
+@dataclass(frozen=True)
+class VectorColumn:
+    """A list of numbers per row, such as an embedding; a missing one becomes the training mean."""
+
+    name: str
+    fill: list[float]
+    flag: bool
+
+    kind: ClassVar[str] = "vector"
+
+    @classmethod
+    def fit(cls, name: str, values: np.ndarray) -> VectorColumn:
+        absent = np.isnan(values).all(axis=1)
+        present = values[~absent]
+        mean = np.nan_to_num(np.nanmean(present, axis=0)) if len(present) else np.zeros(values.shape[1])
+        return cls(name, mean.tolist(), bool(absent.any()))
+
+    @property
+    def names(self) -> list[str]:
+        return vector_names(self.name, len(self.fill), self.flag)
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        values = vectors(column, width=len(self.fill))
+        if values is None or values.shape[1] != len(self.fill):
+            found = "" if values is None else f" of {values.shape[1]}"
+            raise DataError(
+                f'column "{self.name}"{where} does not hold lists{found} numbers as in training, where every '
+                f"row had {len(self.fill)}."
+            )
+        _refuse_infinite(self.name, values, where)
+        return _filled(values, self.fill, self.flag)
+
+    def is_sound(self) -> bool:
+        return len(self.fill) > 0 and bool(np.isfinite(np.array(self.fill, dtype=np.float64)).all())
+
+
+ColumnCode = NumberColumn | VectorColumn | CategoryColumn | TextColumn | SentenceColumn
+KINDS: dict[str, type[ColumnCode]] = {
+    c.kind: c for c in (NumberColumn, VectorColumn, CategoryColumn, TextColumn, SentenceColumn)
+}
+
+
+def learned_code(
+    name: str, column: np.ndarray | list[Any], where: str, prose: bool = False, sentences: str | None = None
+) -> ColumnCode | str:
+    """How to encode a column, or why it cannot be a feature.
+
+    `prose`: it is free text, whatever it looks like; `sentences`: the digest of the model to read texts by.
+    """
+
+    def as_text() -> ColumnCode | str:
+        if sentences is None:
+            return TextColumn.fit(name, column)
+        return SentenceColumn.fit(name, column, sentences)
+
+    if prose:
+        return as_text()
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind in "mM":
+            return DATED
+        example = column[0] if len(column) else None
+    else:
+        example = next((cell for cell in column if not is_missing(cell)), None)
+    if example is None:
+        return "is empty in every row"
+    if isinstance(example, DATES):
+        return DATED
+    if holds_vectors(example):
+        many = vectors(column)
+        if many is None:
+            return "has lists of different lengths, or with something else than numbers"
+        _refuse_infinite(name, many, where)
+        return VectorColumn.fit(name, many)
+    values = numbers(column)
+    if values is not None:
+        _refuse_infinite(name, values, where)
+        if np.isnan(values).all():
+            return "is empty in every row"
+        return why_an_id(name, values) or NumberColumn.fit(name, values)
+    assert isinstance(column, list)
+    try:
+        row, share = odd_cell(column)
+    except TypeError:
+        return "has lists in some rows and single values in others"
+    if share >= MOSTLY_NUMBERS:
+        raise DataError(
+            f'row {row} of column "{name}"{where} is {column[row]!r:.80}, not a number, but {share:.0%} of '
+            "the column are.\n  Correct the cell or leave it empty; or leave the column out."
+        )
+    counts = text_counts(column)
+    reason = why_no_category(counts, MOST_VALUES)
+    if (reason or len(counts) > MOST_VALUES) and reason != DATED and is_prose(counts):
+        return as_text()
+    return reason or CategoryColumn.fit(name, column)
+
+
+def stored_code(entry: dict[str, Any]) -> ColumnCode:
+    """A column as `to_dict` of the encoder gave it; a ValueError, TypeError or KeyError where it lies."""
+    made = KINDS[entry.pop("kind")](**entry)
+    if not isinstance(made.name, str) or not isinstance(made.flag, bool):
+        raise ValueError(f"{made.name!r:.80} is no column")
+    if not made.is_sound():
+        raise ValueError(f"the column {made.name!r:.80} has values that cannot be")
+    return made
+
+
+def _filled(values: np.ndarray, fill: float | list[float], flag: bool) -> np.ndarray:
+    """(n, d) without gaps, and where it is wanted a last column that says which rows had nothing at all."""
+    gaps = np.isnan(values)
+    made = np.where(gaps, fill, values)
+    return np.column_stack([made, gaps.all(axis=1)]) if flag else made
+
+
+def _refuse_infinite(name: str, values: np.ndarray, where: str) -> None:
+    """Raise on the first infinite number, with its row."""
+    wrong = np.argwhere(np.isinf(values))
+    if len(wrong):
+        i = int(wrong[0][0])
+        raise DataError(
+            f'row {i} of column "{name}"{where} is infinite; a feature is a finite number.\n'
+            "  Correct the cell, or leave it empty."
+        )
+
 
 FORMAT = 1
 KINDS_IN_WORDS = {
@@ -41,21 +227,13 @@ class TableEncoder:
         texts: Collection[str] = (),
         sentences: str | None = None,
     ) -> TableEncoder:
-        """Learn medians and values from training rows.
+        """Learn medians and values from training rows: a dictionary of columns, a `Table` or a data frame.
 
-        Parameters
-        ----------
-        columns : dict of columns, Table or data frame
-            Numbers, texts, booleans, or vectors in list cells; missing cells are None, NaN or empty.
-        wanted : names, optional
-            Columns to use; default: all that have a name and can be used. One that cannot is an error
-            here and left out (see `left_out`) otherwise.
-        without : names, optional
-            Columns to leave out.
-        texts : names, optional
-            Columns of free text; others are found out by their many words.
-        sentences : str, optional
-            What `use_sentences` gave: the sentence model that reads free text; default: TF-IDF and SVD.
+        Cells are numbers, texts, booleans or lists of numbers; missing ones None, NaN or empty. By default
+        all columns are used that have a name and can be. One that is `wanted` and cannot be used is an error,
+        others are `left_out`; those `without` are not looked at. `texts` are columns of free text; others are
+        found out by their many words. `sentences` is what `use_sentences` gave: the sentence model that reads
+        free text, in place of TF-IDF and SVD.
         """
         table, where = as_columns(columns), _where(columns)
         for name in (*wanted, *without, *texts):
@@ -101,27 +279,22 @@ class TableEncoder:
                 f'there is no column "{absent[0]}"{others}{where}, a feature the model was trained on.\n'
                 f"  There are {short(table, 20)}."
             )
-        made: np.ndarray | None = None
-        at = 0
-        for code in self.codes:
+        at, made = 0, np.empty((0, 0), dtype=np.float32)
+        for code in self.codes:  # one after the other: the parts are in double precision
             part = code.encode(as_column(table[code.name]), where)
-            if made is None:
+            if not at:
                 made = np.empty((len(part), len(self.feature_names)), dtype=np.float32)
             if len(part) != len(made):
                 raise DataError(f'column "{code.name}"{where} has {len(part)} rows, others {len(made)}.')
             with np.errstate(over="ignore"):
                 made[:, at : at + part.shape[1]] = part
             at += part.shape[1]
-        assert made is not None
         return made
 
     def describe(self) -> str:
         """One line: how many columns of which kind."""
-        parts = []
-        for kind, text in KINDS_IN_WORDS.items():
-            count = sum(code.kind == kind for code in self.codes)
-            if count:
-                parts.append(f"{count} {text}")
+        counts = Counter(code.kind for code in self.codes)
+        parts = [f"{counts[kind]} {text}" for kind, text in KINDS_IN_WORDS.items() if counts[kind]]
         absent = sum(code.flag for code in self.codes)
         more = f", {absent} with missing values" if absent else ""
         columns = "column" if len(self.codes) == 1 else "columns"

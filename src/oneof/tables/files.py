@@ -1,15 +1,26 @@
-"""Writing files so that a reader never meets half of one, and knowing them again."""
+"""Files: errors that name them, written so that a reader never meets half of one, digests that find damage.
+
+    write_text(path, sealed_json({"epochs": 3}))
+    facts = read_sealed(path.read_bytes(), path)         # DamagedError unless it is what was written
+
+A digest finds damage, not forgery. What was written without one, by an earlier version or by hand, is read
+too, as far as `plain` allows it.
+"""
+
+from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from oneof.candidates.cells import CandidateError
 from oneof.tables.errors import DataError
 
 HALF_CHARACTERS = "backslashreplace"
@@ -30,6 +41,31 @@ def why_not_written(error: Exception) -> str:
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{said}. Choose a folder that you may write to."
     return f"{said}. Check the path and the disk, or choose another folder."
+
+
+@contextmanager
+def reading(path: Path | str, what: str, advice: str = "") -> Iterator[None]:
+    """Whatever goes wrong with the content of a file in this block is a `DataError` that names the file.
+
+    Parsers raise what they trip over: SyntaxError, TokenError, zlib.error, NotImplementedError,
+    RecursionError, a bare MemoryError; polars panics with something that is not even an `Exception`.
+    `what` it ought to be ("npz file") and `advice` ("fetch it again") are parts of the message.
+    """
+    more = f"; {advice}" if advice else ""
+    try:
+        yield
+    except (DataError, CandidateError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except MemoryError as error:
+        raise DataError(f"{path}: it does not fit into memory{more}.") from error
+    except BaseException as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+        deep = isinstance(error, RecursionError)
+        reason = "it is nested too deeply" if deep else " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: not a readable {what} ({reason or type(error).__name__}){more}.") from error
 
 
 @contextmanager
@@ -83,3 +119,70 @@ def write_with(path: Path | str, write: Callable[[IO[bytes]], object]) -> None:
     """Write a binary file beside and rename it; `write` gets the open file."""
     with replacing(path) as beside, beside.open("wb") as stream:
         write(stream)
+
+
+# ---- digests ----------------------------------------------------------------------------------
+
+SEAL = "sha256"
+"""The key of the digest."""
+EARLIER = "checksum"
+"""What it was called in records of the lab, where it had its first 16 digits."""
+
+
+class DamagedError(DataError):
+    """What is read back is not what was written."""
+
+
+def digest_of(parts: Iterable[bytes | memoryview]) -> str:
+    """One digest of several parts; where one ends and the next begins counts too."""
+    made = hashlib.sha256()
+    for part in parts:
+        view = memoryview(part)
+        made.update(view.nbytes.to_bytes(8, "little"))
+        made.update(view)
+    return made.hexdigest()
+
+
+def seal(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values with a digest of all the others as a last entry."""
+    facts = json.loads(json.dumps(facts))  # as they come back: keys that are numbers become text
+    return {**facts, SEAL: _digest(facts)}
+
+
+def unseal(facts: Any, what: object, plain: Collection[str] | None = None) -> dict[str, Any]:
+    """Plain values as they were before `seal`, or an error that begins with `what`.
+
+    `plain`: what values without a digest may be called. With any other name among them the digest is what
+    was damaged. Default: anything; `()`: there must be a digest.
+    """
+    if not isinstance(facts, dict):
+        raise DamagedError(f"{what} is damaged: it holds a {type(facts).__name__}, not named values.")
+    given = [facts[key] for key in (SEAL, EARLIER) if key in facts]
+    if not given:
+        if plain is not None and not (facts and facts.keys() <= set(plain)):
+            raise DamagedError(f"{what} is damaged: its digest is missing.")
+        return facts
+    rest = {key: value for key, value in facts.items() if key not in (SEAL, EARLIER)}
+    digest = _digest(rest)
+    if given not in ([digest], [digest[:16]]):
+        raise DamagedError(f"{what} is damaged: its content does not have the digest it was written with.")
+    return rest
+
+
+def sealed_json(facts: Mapping[str, Any], indent: int | None = None) -> str:
+    """JSON with its digest, on one line unless an indent is given."""
+    return json.dumps(seal(facts), indent=indent) + "\n"
+
+
+def read_sealed(text: str | bytes, what: object, plain: Collection[str] | None = None) -> dict[str, Any]:
+    """What `sealed_json` was given."""
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError) as error:  # text that is no UTF-8 is a ValueError
+        raise DamagedError(f"{what} is damaged: it is no JSON ({error!s:.120}).") from error
+    return unseal(facts, what, plain)
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Free text as features: its words (TF-IDF and SVD), or the vectors of a sentence model in a local folder."""
+"""Texts as features: categories, words of free text (TF-IDF, SVD), vectors of a sentence model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oneof.candidates.cells import cell_text, short
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
+from oneof.tables.table import text_counts
 
+MOST_VALUES = 50
+"""Of a category; rarer ones share a column."""
 LEAST_WORDS = 3
 """A column of many different texts is prose from so many words per cell on: names and ids have fewer."""
 MOST_WORDS = 5000
@@ -32,6 +36,56 @@ def is_prose(counts: Counter[str]) -> bool:
     first = list(islice(counts, 1000))
     words = sum(A_WORD.search(word) is not None for text in first for word in text.split())
     return words >= LEAST_WORDS * max(1, len(first))
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A text per row: one column of 0 and 1 for every value seen in training.
+
+    With more than `MOST_VALUES` values the rarer ones share a column, and values that were never seen
+    join them. Where no value was rare there is no such column: it would have been 0 in every training
+    row and its weights never learned. An unseen value is then none of the known ones.
+    """
+
+    name: str
+    values: list[str]
+    other: bool
+    flag: bool
+
+    kind: ClassVar[str] = "category"
+
+    @classmethod
+    def fit(cls, name: str, column: list[Any]) -> CategoryColumn:
+        counts = text_counts(column)
+        frequent = sorted(counts, key=lambda text: (-counts[text], text))[:MOST_VALUES]
+        absent = counts.total() < len(column)
+        return cls(name, sorted(frequent), len(counts) > MOST_VALUES, absent)
+
+    @property
+    def names(self) -> list[str]:
+        more = ["(other)"] * self.other + ["(missing)"] * self.flag
+        return [f"{self.name}={value}" for value in [*self.values, *more]]
+
+    def encode(self, column: Any, where: str) -> np.ndarray:
+        width = len(self.names)
+        place: dict[str | None, int] = {value: k for k, value in enumerate(self.values)}
+        unseen = len(self.values) if self.other else width
+        place[None] = width - 1 if self.flag else unseen
+        cells = column.tolist() if isinstance(column, np.ndarray) else column
+        try:
+            codes = {value: place.get(cell_text(value), unseen) for value in set(cells)}
+        except TypeError:
+            raise DataError(
+                f'column "{self.name}"{where} holds lists; the model was trained on single values there.'
+            ) from None
+        hot = np.fromiter(map(codes.__getitem__, cells), dtype=np.int64, count=len(cells))
+        made = np.zeros((len(cells), width + 1), dtype=np.float32)  # the last column takes what is none
+        made[np.arange(len(cells)), hot] = 1.0
+        return made[:, :width]
+
+    def is_sound(self) -> bool:
+        known = isinstance(self.other, bool) and all(isinstance(v, str) for v in self.values)
+        return known and len(set(self.values)) == len(self.values) <= MOST_VALUES
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
 """What is opened, by content: nothing that runs another program."""
 MOST_PIXELS = 1 << 25
 """Larger images are refused before they are decoded: 20 KB can claim a gigabyte."""
+THREADS = 4
 LARGE_PIXELS = 1 << 22
 """Images with more pixels are decoded one at a time, so that four threads do not take four times as much."""
 
@@ -31,25 +33,13 @@ def read_images(
     *,
     size: tuple[int, int] | None = None,
     channels: int = 3,
-    threads: int = 4,
     skipped: dict[int, str] | None = None,
 ) -> np.ndarray:
-    """Read images of one size into a uint8 array (n, channels, height, width).
+    """Read images in this order into a uint8 array (n, channels, height, width).
 
-    Parameters
-    ----------
-    files : sequence of paths
-        Read in this order. Greyscale and palette images are converted, so they may stand among
-        colour ones.
-    size : (height, width), optional
-        Resize every image to this size. Without it all images must have the size of the first.
-    channels : 1 or 3, default=3
-        Greyscale or RGB.
-    threads : int, default=4
-        Images decoded at the same time.
-    skipped : dict, optional
-        Gets the number of every file that cannot be read, and why; without it such a file is an error.
-        With it a size must be given, and the array has the other images only.
+    All become greyscale (1 channel) or RGB (3), and are resized to `size` (height, width); without it all
+    must have the size of the first. `skipped` gets the number of every file that cannot be read, and why:
+    the array then has the others only. Without it such a file is an error.
     """
     if channels not in (1, 3):
         raise DataError(f"channels = {channels!r}: images are read with 1 (greyscale) or 3 (RGB) channels.")
@@ -75,24 +65,17 @@ def read_images(
             )
         images[i] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
 
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(put, range(len(files))):
-            pass
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(put, range(len(files))))
     return np.delete(images, sorted(skipped), axis=0) if skipped else images
 
 
 def read_image_folder(
     folder: Path | str, *, size: tuple[int, int] | None = None, channels: int = 3
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Read a folder with one sub-folder of images per class.
+    """Images (n, channels, height, width), labels (n,) and classes of a folder with a sub-folder per class.
 
-    Returns
-    -------
-    images : uint8 array (n, channels, height, width)
-        Class after class, by file name within a class.
-    labels : int64 array (n,)
-    classes : tuple of str
-        Names of the sub-folders, sorted.
+    Class after class, by file name within a class; classes are the names of the sub-folders, sorted.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -144,9 +127,8 @@ def find_images(folder: Path | str) -> tuple[Path, ...]:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder.")
-    inside = [
-        p.relative_to(folder) for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file()
-    ]
+    files = (p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    inside = [p.relative_to(folder) for p in files]
     names = sorted(name.as_posix() for name in inside if not any(part[0] == "." for part in name.parts))
     if not names:
         raise DataError(f"{folder}: there are no images in it ({', '.join(SUFFIXES)}).")

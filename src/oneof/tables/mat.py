@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates
-from oneof.tables.errors import DataError, reading
-from oneof.tables.files import sha256_of
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading, sha256_of
 from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
 
 
@@ -29,22 +29,11 @@ class MatTable(NamedTuple):
 
 
 def read_mat(path: Path | str, *, need_truth: bool = True, truth_may_be_outside: bool = False) -> MatTable:
-    """Read a file of the family.
+    """Features (float64; float32 when the file holds bytes) and candidate sets, whose classes are 0..K-1.
 
-    Parameters
-    ----------
-    path : path
-        A MATLAB file, version 5 to 7.2.
-    need_truth : bool, default=True
-        Whether a file without `target` is an error. Without it the true labels are unknown.
-    truth_may_be_outside : bool, default=False
-        Whether a true label outside its candidate set is accepted. In the published files there is none.
-
-    Returns
-    -------
-    MatTable
-        `x`, float64 (float32 when the file holds bytes), shape (n, d), and `candidates`, whose classes
-        are the numbers 0..K-1.
+    Of a MATLAB file, version 5 to 7.2. With `need_truth` one without `target` is an error, else its true
+    labels are unknown. A true label outside its set is an error unless the truth may be outside; in the
+    published files there is none.
     """
     path = Path(path)
     found = _variables(path)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates.questions import scores_of
-from oneof.tables.errors import DataError, reading
-from oneof.tables.parquet import needs_polars, scan
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm, long_cells, opened
-from oneof.tables.unpacking import refuse_bomb, stored_arrays
+from oneof.tables.unpacking import needs_polars, refuse_bomb, scan, stored_arrays
 
 MOST_ROWS = 32768
 BATCH_BYTES = 32 << 20
@@ -277,9 +277,8 @@ def _column(series: Any) -> Any:
         return series.to_numpy()
     inner = getattr(dtype, "inner", None)
     if inner is not None and inner.is_float() and not series.null_count():
-        widths = (
-            series.list.len().unique().to_list() if dtype.base_type().__name__ == "List" else [dtype.size]
-        )
+        listed = dtype.base_type().__name__ == "List"
+        widths = series.list.len().unique().to_list() if listed else [dtype.size]
         if len(widths) == 1 and widths[0] and not series.explode().null_count():
             return series.explode().to_numpy().reshape(len(series), widths[0])
     return series.to_list()

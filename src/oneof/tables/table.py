@@ -1,12 +1,17 @@
-"""A table: columns by name, as sets, labels or numbers. `oneof.tables.reader` reads it from a file.
+"""A table: columns by name, as sets, labels or numbers, and what a column holds.
 
 In text files labels are text, exactly as written: `1` is the class "1" and `01` another one. Parquet and
-npz files keep the types they have.
+npz files keep the types they have. Work goes over the distinct values of a column wherever it can, so that a
+million rows take no loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+import datetime
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +19,17 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.candidates.cells import COLLECTIONS, CellError, in_column, is_missing, native, ordered, short
+from oneof.candidates.cells import (
+    COLLECTIONS,
+    NO_VALUE,
+    CellError,
+    cell_text,
+    in_column,
+    is_missing,
+    native,
+    ordered,
+    short,
+)
 from oneof.candidates.questions import QuestionError, about_classes, about_sizes, ask, read_labels
 from oneof.tables.errors import DataError
 from oneof.tables.text import TextForm
@@ -49,7 +64,7 @@ class Table:
 
     def column(self, name: str) -> Any:
         if name not in self.columns:
-            raise DataError(f'there is no column "{name}" in {self.path}; it has {listed(self.columns)}.')
+            raise DataError(f'there is no column "{name}" in {self.path}; it has {short(self.columns, 20)}.')
         return self.columns[name]
 
     def candidates(self, name: str, accept: Collection[str] | None = None) -> Candidates:
@@ -91,10 +106,9 @@ class Table:
         return made
 
     def features(self, wanted: Collection[str] = (), advice: str = "") -> tuple[np.ndarray, list[str]]:
-        """Numeric columns as (n, d), and their names. Text and empty cells in them are an error.
+        """Numeric columns as (n, d), and their names; text and empty cells are an error, with this advice.
 
-        Default: all columns that have a name. A column without a name is the row number that data frames
-        write in front of a table. `advice` is a line for the errors.
+        Default: all columns that have a name; one without is the row number that data frames write in front.
         """
         parts, titles = [], []
         for name in wanted or [name for name in self.columns if name]:
@@ -117,15 +131,9 @@ class Table:
 
 
 def as_set(labels: Any) -> list[Any]:
-    """One label, several or none as a list."""
     if isinstance(labels, COLLECTIONS):
         return list(labels)
     return [] if is_missing(labels) else [labels]
-
-
-def listed(columns: Collection[str]) -> str:
-    """The names of columns, for messages."""
-    return short(columns, 20)
 
 
 def numbers_of(column: Any, name: str) -> np.ndarray:
@@ -150,7 +158,8 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
 
     The quick way for large Parquet files; single precision stays single.
     """
-    if not all(isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "biuf" for v in columns):
+    plain = (isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "biuf" for v in columns)
+    if not columns or not all(plain):
         return None
     kind = np.result_type(np.float32, *{v.dtype for v in columns})
     made = np.empty((len(columns[0]), len(columns)), dtype=kind)
@@ -160,3 +169,181 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
         for k, values in enumerate(columns):
             block[:, k] = values[start : start + 1024]
     return made if np.isfinite(made).all() else None
+
+
+MOSTLY_NUMBERS = 0.9
+DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+DATED = "holds dates"
+DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([ T].*)?")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+ID_NAME = re.compile(r"(?i)(.*[_\- ])?(id|uuid|guid|index|key)")
+
+
+def as_columns(table: Any) -> dict[str, Any]:
+    """Columns by name: of a dictionary, of a `Table`, or of a data frame."""
+    if isinstance(table, Mapping):
+        return dict(table)
+    columns = getattr(table, "columns", None)
+    if isinstance(columns, Mapping):
+        return dict(columns)
+    if columns is None:
+        raise DataError(f"a table is a dictionary of columns or a data frame, not a {type(table).__name__}.")
+    return {str(name): table[name] for name in columns}
+
+
+def as_column(column: Any) -> np.ndarray | list[Any]:
+    """An array where the column is one of numbers, booleans or dates, else a list."""
+    if hasattr(column, "to_numpy"):
+        column = column.to_numpy()
+    if isinstance(column, np.ndarray):
+        return column if column.dtype.kind in "biufmM" else column.tolist()
+    return column if isinstance(column, list) else list(column)
+
+
+# ---- numbers ----------------------------------------------------------------------------------
+
+
+def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
+    """(n,) float64, NaN where a cell is missing; None where the column does not hold numbers.
+
+    Booleans, also as text, are 0 and 1. A decimal comma is one where some cell cannot mean thousands.
+    """
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64) if values.dtype.kind in "biuf" and values.ndim == 1 else None
+    try:
+        made = np.array(values, dtype=np.float64)
+        return made if made.ndim == 1 else None
+    except (TypeError, ValueError, OverflowError):
+        pass
+    try:
+        different = set(values)
+    except TypeError:  # lists cannot be in a set
+        return None
+    commas = [v for v in different if isinstance(v, str) and "," in v]
+    european = any(not THOUSANDS.fullmatch(v.strip()) for v in commas)
+    for read in (_number, _truth_value, *([_decimal_comma] if european else [])):
+        known = {}
+        for value in different:
+            known[value] = read(value)
+            if known[value] is None:
+                break
+        else:
+            return np.array([known[v] for v in values], dtype=np.float64)
+    return None
+
+
+def odd_cell(values: list[Any]) -> tuple[int, float]:
+    """Row of a cell that is no number, and the share of the cells present that are numbers."""
+    if not any(_number(v) is not None and not _absent_number(v) for v in values[:1000]):
+        # texts, as the first rows show: no need to try them all
+        return next((i for i, v in enumerate(values) if not _absent_number(v)), 0), 0.0
+    verdicts = {v: None if _absent_number(v) else _number(v) is not None for v in set(values)}
+    rows = Counter(map(verdicts.__getitem__, values))
+    share = rows[True] / max(1, rows[True] + rows[False])
+    return next((i for i, v in enumerate(values) if verdicts[v] is False), -1), share
+
+
+def _absent_number(value: Any) -> bool:
+    return value.strip().lower() in NO_VALUE if isinstance(value, str) else is_missing(value)
+
+
+def _number(value: Any) -> float | None:
+    if _absent_number(value):
+        return np.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _decimal_comma(value: Any) -> float | None:
+    if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
+        return float(value.replace(",", "."))
+    return _number(value)
+
+
+def _truth_value(value: Any) -> float | None:
+    if is_missing(value):
+        return np.nan
+    return {"true": 1.0, "false": 0.0}.get(str(value).strip().lower())
+
+
+def why_an_id(name: str, values: np.ndarray) -> str | None:
+    """Why a column of numbers looks like the name of its row rather than a property of it."""
+    if len(values) < 20 or np.isnan(values).any() or (values != np.rint(values)).any():
+        return None
+    ordered = np.sort(values)
+    if (np.diff(ordered) == 1).all():
+        return "counts the rows"
+    if ID_NAME.fullmatch(name.strip()) and (np.diff(ordered) > 0).all():
+        return "has a different whole number in every row (an id)"
+    return None
+
+
+# ---- vectors ----------------------------------------------------------------------------------
+
+
+def vectors(values: np.ndarray | list[Any], width: int | None = None) -> np.ndarray | None:
+    """(n, d) float64, NaN in the rows of missing cells; None where cells are no vectors of one length."""
+    if isinstance(values, np.ndarray):
+        return values.reshape(len(values), -1).astype(np.float64) if values.ndim > 1 else None
+    try:
+        rows = [_vector(v) for v in values]
+        found = next((len(row) for row in rows if row is not None), width)
+        if found is None:
+            return None
+        nothing = [np.nan] * found
+        made = np.array([nothing if row is None else row for row in rows], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return made.reshape(len(rows), -1) if len(rows) else made.reshape(0, found)
+
+
+def holds_vectors(value: Any) -> bool:
+    """Whether a cell is a list of numbers, or text that is one: [0.1, 0.2]."""
+    if not isinstance(value, str):
+        return isinstance(value, list | tuple | np.ndarray)
+    try:
+        return value.strip().startswith("[") and _vector(value) is not None
+    except ValueError:
+        return False
+
+
+def _vector(value: Any) -> Any:
+    """The numbers of a cell, None where it is missing; a ValueError where it is something else."""
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except RecursionError:
+            value = None
+        if not isinstance(value, list) or not all(isinstance(v, int | float) for v in value):
+            raise ValueError("not a list of numbers")
+    return value
+
+
+# ---- texts ------------------------------------------------------------------------------------
+
+
+def text_counts(values: Sequence[Any]) -> Counter[str]:
+    """How often every text occurs; missing cells are not counted."""
+    made: Counter[str] = Counter()
+    for value, count in Counter(values).items():
+        text = cell_text(value)
+        if text is not None:
+            made[text] += count
+    return made
+
+
+def why_no_category(counts: Counter[str], largest: int) -> str | None:
+    """Why a column of texts tells a classifier nothing, or None where its values can be told apart."""
+    rows, different = counts.total(), len(counts)
+    if all(DATE_TEXT.fullmatch(text) for text in counts):
+        return DATED
+    if different == rows > 10:
+        return "has a different text in every row (an id, or free text)"
+    if different > largest and different > rows / 2:
+        return f"has {different} different texts in {rows} rows (free text, or ids)"
+    return None

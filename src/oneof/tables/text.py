@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from oneof.tables.errors import DataError, reading
+from oneof.tables.errors import DataError
+from oneof.tables.files import reading
 
 LONGEST_CELL = 2**24
 SEPARATORS = (",", ";", "\t", "|")
@@ -24,21 +25,14 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class TextForm:
-    """How a text file is written. What is None is found out.
-
-    Parameters
-    ----------
-    header : bool, default=True
-        Whether the first line of a CSV file names the columns; else they are called 0, 1, 2, ...
-    sep : str, optional
-        What stands between cells; default: one of , ; tab |.
-    encoding : str, optional
-        Default: UTF-8 or UTF-16; else the Windows code page 1252.
-    """
+    """How a text file is written. What is None is found out."""
 
     header: bool = True
+    """Whether the first line of a CSV file names the columns; else they are called 0, 1, 2, ..."""
     sep: str | None = None
+    """What stands between cells: one of , ; tab |."""
     encoding: str | None = None
+    """UTF-8 or UTF-16; else the Windows code page 1252."""
 
     def of(self, path: Path) -> TextForm:
         """The form of a file, with everything known."""
@@ -109,23 +103,18 @@ def found_encoding(path: Path) -> str:
 
 
 def _not_text(path: Path, wrong: UnicodeDecodeError) -> DataError:
+    advice = "or say its encoding (--encoding)."
     if wrong.encoding == "utf-8":
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    mark = usual_separator(path).encode()
-                    cell = ""
-                    if path.suffix.lower() in (".csv", ".tsv"):
-                        cell = f", column {line[: error.start].count(mark) + 1}"
+                    column = line[: error.start].count(usual_separator(path).encode()) + 1
+                    cell = f", column {column}" if path.suffix.lower() in (".csv", ".tsv") else ""
                     what = f"{line[error.start : error.end]!r} is not UTF-8; save it again as UTF-8"
-                    return DataError(
-                        f"{path}, line {number}{cell}: {what}, or say its encoding (--encoding)."
-                    )
-    return DataError(
-        f"{path}: not {wrong.encoding} text; save it as UTF-8, or say its encoding (--encoding)."
-    )
+                    return DataError(f"{path}, line {number}{cell}: {what}, {advice}")
+    return DataError(f"{path}: not {wrong.encoding} text; save it as UTF-8, {advice}")
 
 
 # ---- separators -------------------------------------------------------------------------------

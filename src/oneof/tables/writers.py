@@ -6,7 +6,7 @@ import csv
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from oneof.candidates.cells import SEPARATOR
 from oneof.tables.errors import DataError
 from oneof.tables.files import HALF_CHARACTERS, replacing
-from oneof.tables.parquet import needs_polars
+from oneof.tables.unpacking import needs_polars
 
 PART_BYTES = 32 << 20
 WRITTEN = (".csv", ".tsv", ".parquet")
@@ -138,7 +138,7 @@ class Predicted:
         """As text: four digits, sets as `cat|dog`, an empty label where a row is rejected. Else single
         precision, sets as lists, a missing label."""
         names = self.classes.tolist()
-        number: Callable[[np.ndarray], Any] = _digits if text else _single
+        number: Any = _digits if text else np.float32
         made = {**self.kept, "row": np.arange(self.first, self.first + len(self.best))}
         if text:
             made["label"] = ["" if no else names[k] for k, no in zip(self.best, self.rejected)]
@@ -162,7 +162,3 @@ class Predicted:
 
 def _digits(values: np.ndarray) -> list[str]:
     return [f"{v:.4f}" for v in values.tolist()]
-
-
-def _single(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32)

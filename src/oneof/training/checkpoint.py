@@ -17,8 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save, save_file
 from torch import Tensor
 
-from oneof.tables.files import replacing
-from oneof.tables.sealed import SEAL, DamagedError, digest_of
+from oneof.tables.files import SEAL, DamagedError, digest_of, replacing
 
 # what reading a damaged file can end in
 NO_TREE = (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError)

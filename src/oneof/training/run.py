@@ -19,8 +19,15 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 import oneof
-from oneof.tables.files import only_plain_entries, why_not_written, write_text
-from oneof.tables.sealed import DamagedError, digest_of, read_sealed, sealed_json
+from oneof.tables.files import (
+    DamagedError,
+    digest_of,
+    only_plain_entries,
+    read_sealed,
+    sealed_json,
+    why_not_written,
+    write_text,
+)
 from oneof.training.checkpoint import content_bytes, load_tree, save_tree
 from oneof.views import RowItself
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from oneof.tables.sealed import digest_of
+from oneof.tables.files import digest_of
 from oneof.training.checkpoint import content_bytes
 
 SAMPLED = 100

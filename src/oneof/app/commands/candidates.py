@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg, subcommand
 
 from oneof.app.commands.show import CommandGroup
+from oneof.candidates import NoInformationWarning
+from oneof.candidates.cells import CellError
+from oneof.tables.errors import DataError
 from oneof.tables.importers.options import ImportOptions
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from oneof.candidates import Candidates
     from oneof.datasets import DataSet
+
+TOLD_IN_THE_FACTS: Any = {"action": "ignore", "category": NoInformationWarning}
+"""Rows without information are counted in what the commands print; no warning besides."""
 
 
 @dataclass
@@ -62,7 +66,7 @@ class CandidatesGenerate:
         from oneof.tables.candidate_files import save_candidates
 
         data = load(self.dataset)
-        with _told_in_the_facts():
+        with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
             candidates, q, generator = self._made(data)
         facts: dict[str, Any] = {"data_set": data.name, "provenance": dict(candidates.provenance)}
         facts |= {"generator": generator} if generator else {}
@@ -70,7 +74,9 @@ class CandidatesGenerate:
         if self.json:
             print(json.dumps(facts, indent=1))
         else:
-            print(f"{data.name}, rule {self.rule}, {_provenance(candidates)}")
+            known, shown = candidates.provenance, ("rate", "seed", "file", "hash")
+            origin = ", ".join(f"{key} {known[key]}" for key in shown if key in known)
+            print(f"{data.name}, rule {self.rule}, {origin}")
             if generator:
                 print(_accuracies(generator))
             print(as_text(facts))
@@ -82,23 +88,25 @@ class CandidatesGenerate:
 
     def _made(self, data: DataSet) -> tuple[Candidates, np.ndarray | None, dict[str, Any]]:
         """The sets, the generator's beliefs and what is known about the generator."""
-        from oneof.candidates.generate import class_sets, flip_sets, instance_sets, uniform_sets
+        from oneof.candidates import generate
         from oneof.datasets.ready_made import ready_made_q, ready_made_sets
-        from oneof.tables.errors import DataError
 
-        self._check(DataError)
+        self._check()
         y, k = data.y_train, len(data.classes)
         bounds = {"forbid_singletons": self.forbid_singletons, "forbid_full_sets": self.forbid_full_sets}
         if self.rule == "uniform":
             bounds["forbid_full_sets"] = True
-            return uniform_sets(y, k, self.seed, classes=data.classes, **bounds), None, {}
+            return generate.uniform_sets(y, k, self.seed, classes=data.classes, **bounds), None, {}
         if self.rule == "flips":
             assert self.rate is not None
-            return flip_sets(y, k, self.rate, self.seed, classes=data.classes, **bounds), None, {}
+            return generate.flip_sets(y, k, self.rate, self.seed, classes=data.classes, **bounds), None, {}
         rate = 4 / k if self.rate is None else self.rate
         if self.rule == "class":
-            matrix = self._flip_matrix(rate)
-            return class_sets(y, matrix, self.seed, classes=data.classes, **bounds), None, {}
+            given = self.matrix or self.similarity
+            assert given is not None
+            matrix = _read_matrix(given)
+            matrix = matrix if self.similarity is None else generate.similarity_flips(matrix, rate)
+            return generate.class_sets(y, matrix, self.seed, classes=data.classes, **bounds), None, {}
         if not any(bounds.values()):
             ready = ready_made_sets(data.name, rate, self.seed, y, data.classes)
             if ready is not None:
@@ -109,26 +117,22 @@ class CandidatesGenerate:
         from oneof.training import default_progress
 
         made = beliefs(data, epochs=self.epochs, device=self.device, progress=default_progress())
-        sets = instance_sets(y, rate, self.seed, q=made.q, classes=data.classes, **bounds)
+        sets = generate.instance_sets(y, rate, self.seed, q=made.q, classes=data.classes, **bounds)
         return sets, made.q, made.facts.get("generator", {})
 
-    def _check(self, error: type[Exception]) -> None:
+    def _check(self) -> None:
         if self.rule == "flips" and self.rate is None:
-            raise error("--rule flips needs --rate, the probability with which a wrong label is added.")
+            raise DataError("--rule flips needs --rate, the probability with which a wrong label is added.")
         if self.rule == "class" and (self.matrix is None) == (self.similarity is None):
-            raise error("--rule class needs either --matrix or --similarity, a K x K file (.npy or .csv).")
+            raise DataError(
+                "--rule class needs either --matrix or --similarity, a K x K file (.npy or .csv)."
+            )
         if self.rule != "class" and (self.matrix or self.similarity):
-            raise error(f"--matrix and --similarity belong to --rule class, not to --rule {self.rule}.")
+            raise DataError(f"--matrix and --similarity belong to --rule class, not to --rule {self.rule}.")
         if self.rate is not None and (self.rule == "uniform" or self.matrix is not None):
-            raise error("--rate has no meaning for --rule uniform and for a given --matrix; leave it out.")
-
-    def _flip_matrix(self, rate: float) -> np.ndarray:
-        from oneof.candidates.generate import similarity_flips
-
-        if self.similarity is not None:
-            return similarity_flips(_read_matrix(self.similarity), rate)
-        assert self.matrix is not None
-        return _read_matrix(self.matrix)
+            raise DataError(
+                "--rate has no meaning for --rule uniform and for a given --matrix; leave it out."
+            )
 
 
 @dataclass
@@ -148,7 +152,7 @@ class CandidatesDescribe:
         from oneof.candidates.describe import as_text, describe
         from oneof.datasets.ready_made import candidates_of
 
-        with _told_in_the_facts():
+        with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
             candidates = candidates_of(self.source)
         facts = describe(candidates)
         print(json.dumps(facts, indent=1) if self.json else as_text(facts))
@@ -203,7 +207,6 @@ class CandidatesImport:
         from oneof.candidates.annotators import annotator_table
         from oneof.candidates.describe import describe
         from oneof.tables.candidate_files import save_annotations
-        from oneof.tables.errors import DataError
         from oneof.tables.importers.files import import_file
         from oneof.tables.writers import write_lines
 
@@ -211,7 +214,7 @@ class CandidatesImport:
             raise DataError(f"--out {self.out}: the name must end in .npz or .parquet.")
         if self.out.resolve() == self.file.resolve():
             raise DataError(f"--out {self.out} would replace the file that is read; give another name.")
-        with _told_in_the_facts():
+        with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
             made = import_file(self.file, "records" if self.format == "jsonl" else self.format, self.import_)
         save_annotations(made, self.out)
         if self.annotator_table is not None:
@@ -240,33 +243,15 @@ class CandidateSets(CommandGroup):
     )
 
 
-@contextmanager
-def _told_in_the_facts() -> Iterator[None]:
-    """Rows without information are counted in what the commands print; no warning besides."""
-    from oneof.candidates import NoInformationWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoInformationWarning)
-        yield
-
-
 def _read_matrix(path: Path) -> np.ndarray:
-    from oneof.candidates.cells import CellError
-    from oneof.tables.errors import DataError
-    from oneof.tables.importers.columns import read_matrix
+    from oneof.tables.importers.files import read_matrix
     from oneof.tables.text import TextForm
 
     try:
         return read_matrix(path, form=TextForm(header=False))[0]
     except (DataError, CellError) as error:
-        raise DataError(
-            f"{error}\n  A matrix is a .npy file, or a .csv file of numbers without a header."
-        ) from None
-
-
-def _provenance(candidates: Candidates) -> str:
-    shown = ("rate", "seed", "file", "hash")
-    return ", ".join(f"{key} {candidates.provenance[key]}" for key in shown if key in candidates.provenance)
+        advice = "A matrix is a .npy file, or a .csv file of numbers without a header."
+        raise DataError(f"{error}\n  {advice}") from None
 
 
 def _accuracies(generator: dict[str, Any]) -> str:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, subcommand
 
-from oneof.app.commands.show import CommandGroup
+from oneof.app.commands.show import CommandGroup, bars, show_table
+from oneof.tables.errors import DataError
 
 
 @dataclass
@@ -16,7 +17,6 @@ class DataList:
     """Show all data sets: sizes, task and whether they are in the data folder."""
 
     def run(self) -> int:
-        from oneof.app.commands.show import show_table
         from oneof.datasets.registry import data_folder, entry, names
 
         folder = data_folder()
@@ -45,15 +45,14 @@ class DataInfo:
         from oneof.datasets.registry import data_folder, entry
 
         known, folder = entry(self.name), data_folder()
+        mean = known.mean_candidates
         rows = f"{known.train:,} for training" + (f", {known.test:,} for testing" if known.test else "")
         lines = {
             "task": known.task,
             "rows": rows,
             "features": " x ".join(map(str, known.shape)),
             "classes": str(known.n_classes),
-            "candidates": "none of its own"
-            if known.mean_candidates is None
-            else f"{known.mean_candidates} per row",
+            "candidates": "none of its own" if mean is None else f"{mean} per row",
             "licence": known.licence,
             "citation": known.citation,
             "source": known.source,
@@ -79,9 +78,7 @@ class DataFetch:
     def run(self) -> int:
         from rich.progress import DownloadColumn, TransferSpeedColumn
 
-        from oneof.app.commands.show import bars
         from oneof.datasets.download import fetch
-        from oneof.tables.errors import DataError
 
         if not self.names:
             raise DataError("name the data sets to fetch; `oneof data list` shows all.")
@@ -109,7 +106,6 @@ class DataCheck:
     def run(self) -> int:
         from oneof.datasets.check import check
         from oneof.datasets.registry import data_folder, names
-        from oneof.tables.errors import DataError
 
         if bool(self.names) == self.all:
             raise DataError("name the data sets to check, or give --all (and not both).")

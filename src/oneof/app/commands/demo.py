@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from oneof.app.commands.show import open_page, show_table
+from oneof.tables.files import replacing, write_text
+
 if TYPE_CHECKING:
     from oneof.training import Trained
 
@@ -45,11 +50,7 @@ class Demo:
     """Open the page in the browser, where there is a screen."""
 
     def run(self) -> int:
-        import numpy as np
-
         from oneof.app.commands.demo_page import write_page
-        from oneof.app.commands.show import open_page, show_table
-        from oneof.tables.files import write_text
 
         if self.seeds < 1:
             raise ValueError(f"--seeds {self.seeds}: give a number of at least 1.")
@@ -79,22 +80,20 @@ class Demo:
                 values += [f"{mean:.3f}", f"{std:.3f}" if several else ""]
             table.append((name, *cells))
             lines.append(",".join([name, *values]))
-        accuracies = ("new digits", "training digits")
-        show_table(
-            f"right labels, {self.net} model, {spread}", ("method", *accuracies), table, right=accuracies
-        )
+        accuracies, title = ("new digits", "training digits"), f"right labels, {self.net} model, {spread}"
+        show_table(title, ("method", *accuracies), table, right=accuracies)
         self.out.mkdir(parents=True, exist_ok=True)
         write_text(self.out / "table.csv", "\n".join(lines) + "\n")
         picture = self._plot(history)
         page = self.out / "index.html"
-        words = {
-            "setting": f"There are {len(first['x']):,} of them with {first['candidates'].sizes.mean():.1f} "
+        setting = (
+            f"There are {len(first['x']):,} of them with {first['candidates'].sizes.mean():.1f} "
             f"labels on average, those a small network confuses. All methods train {NETS[self.net]} on them; "
-            f"RPLG and RPLG+ also learn from {len(first['clean'])} further digits with a trusted label.",
-            "spread": f"{spread}.",
-        }
+            f"RPLG and RPLG+ also learn from {len(first['clean'])} further digits with a trusted label."
+        )
+        shown = {"setting": setting, "spread": f"{spread}.", "picture": picture}
         whole = [("method", *accuracies), *table]
-        write_page(page, first["x"], doubting, first["candidates"], whole, words, picture)
+        write_page(page, first["x"], doubting, first["candidates"], table=whole, **shown)
         print(f"table:   {self.out / 'table.csv'}")
         print(f"picture: {picture or NO_PICTURE}")
         print(f"page:    {page}")
@@ -130,18 +129,11 @@ class Demo:
             from matplotlib.figure import Figure
         except ImportError:
             return None
-        import numpy as np
-
-        from oneof.tables.files import replacing
-
         figure = Figure(figsize=(10, 4), layout="constrained")
         thin = "; thick lines: mean, thin lines: single seeds" if self.seeds > 1 else ""
         figure.suptitle(f"digits, instance-dependent candidate sets, {self.net} model{thin}")
         axes = figure.subplots(1, 2, sharex=True, sharey=True)
-        panels = {
-            "test": "test accuracy in %",
-            "pseudo_labels": "accuracy of training pseudo-labels in %",
-        }
+        panels = {"test": "test accuracy in %", "pseudo_labels": "accuracy of training pseudo-labels in %"}
         for axis, (key, title) in zip(axes, panels.items()):
             for name, runs in history.items():
                 curves = 100 * np.array([[row.get(key, np.nan) for row in rows] for rows in runs])
@@ -161,7 +153,6 @@ class Demo:
 
 def digits_problem(seed: int, rate: float) -> dict[str, Any]:
     """Digits, split 80/10/10, with candidate sets from a small network's confusions, for `train`."""
-    import numpy as np
     import torch
     from sklearn.datasets import load_digits
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from tyro.conf import Positional, UseAppendAction, arg
 
+from oneof.app.commands.show import show_selection
+from oneof.candidates.cells import counted
 from oneof.candidates.questions import Answer
+from oneof.tables.errors import DataError
+from oneof.tables.files import only_plain_entries
+from oneof.tables.text import TextForm
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from oneof.app.fit.clean import Division
     from oneof.app.fit.outcome import Fitted
     from oneof.app.fit.training_data import TrainingData
@@ -105,12 +111,7 @@ class Fit:
     """Send every epoch's numbers to TensorBoard too (extra track-tensorboard)."""
 
     def run(self) -> int:
-        import time
-
         began = time.perf_counter()  # a budget pays for the imports too
-        import shutil
-
-        import numpy as np
 
         from oneof.app.fit.clean import clean_inputs, divide, read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
@@ -146,9 +147,8 @@ class Fit:
         try:
             model.fit(inputs, sets, clean=argument)
         except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(
-                f"{stop}\n  The same command goes on there." if str(stop) else ""
-            ) from None
+            told = f"{stop}\n  The same command goes on there." if str(stop) else ""
+            raise KeyboardInterrupt(told) from None
         if model.max_seconds is not None and len(model.history_) < epochs:
             print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
         fitted = Fitted(data, division, model, encoder, x, check_model(model, division, x, further, names))
@@ -164,8 +164,6 @@ class Fit:
 
     def _claim_folder(self) -> None:
         """Make the folder of the model; one that holds other things is left alone."""
-        from oneof.tables.errors import DataError
-        from oneof.tables.files import only_plain_entries
 
         if self.out.exists() and not self.out.is_dir():
             raise DataError(f"{self.out} is a file; --out names a folder for the model.")
@@ -181,8 +179,6 @@ class Fit:
     def _read(self) -> TrainingData:
         from oneof.app.fit.training_data import from_images, from_table
         from oneof.nets import IMAGE_NETS
-        from oneof.tables.errors import DataError
-        from oneof.tables.text import TextForm
 
         if (self.table is None) == (self.images is None):
             raise DataError(
@@ -222,9 +218,7 @@ class Fit:
 
     def _learns(self, model: PartialLabelClassifier, data: TrainingData, n_clean: int) -> bool:
         """Whether clean rows have a part in training."""
-        from dataclasses import replace
-
-        from oneof.classifier.clean import learns_from_clean
+        from oneof.classifier.inputs import learns_from_clean
         from oneof.classifier.settings import clean_weight
         from oneof.methods import make_method
 
@@ -259,8 +253,6 @@ class Fit:
         began: float,
     ) -> int:
         """Say what training will take, and fit it into the budget. Returns the number of epochs."""
-        import time
-
         from oneof.app.fit.plan import check_memory, epochs_of_run, measure, plan_budget, time_left
 
         run, compared, epochs = self.out / "run", self.method == "auto", model.recipe(len(x)).epochs
@@ -288,16 +280,14 @@ class Fit:
 
         params = dict(read_setting(setting, "alpha=0.3") for setting in self.set)
         if params and self.method == "auto":
-            raise ValueError(
-                f"--set {' '.join(self.set)}: hyper-parameters belong to a method; name it with --method."
-            )
+            what = "hyper-parameters belong to a method; name it with --method."
+            raise ValueError(f"--set {' '.join(self.set)}: {what}")
         return params
 
     # ---- after training -----------------------------------------------------------------------
 
     def _say_how_it_went(self, fitted: Fitted) -> None:
         from oneof.app.fit_page.facts import Share
-        from oneof.candidates.cells import counted
 
         model, checked = fitted.model, fitted.checked
         if self.method == "auto":
@@ -313,22 +303,19 @@ class Fit:
         if fitted.wrong is not None:
             n, expected = len(fitted.data), fitted.review.expected_errors
             print(f"labels expected to be wrong: {expected:,} of {n:,}, first in the review list")
-        lines = {"model": self.out, "labels": self.out / "labels.csv"}
+        lines: dict[str, Any] = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"
         if fitted.review.annotators:
             lines["annotators"] = self.out / "annotators.csv"
         what = "TABLE" if self.images is None else "FOLDER"
         width = max(map(len, lines)) + 2
-        for name, text in {
-            **lines,
-            "next": f"oneof review {self.out}, oneof predict {self.out} {what}",
-        }.items():
+        lines["next"] = f"oneof review {self.out}, oneof predict {self.out} {what}"
+        for name, text in lines.items():
             print(f"{name + ':':{width}} {text}")
 
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
         """The best, the baselines, and whatever every fold has judged."""
-        from oneof.app.commands.show import show_selection
 
         rows = model.selection_
         show_selection(rows)

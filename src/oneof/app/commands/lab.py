@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from oneof.lab.bench import BenchOptions
+from oneof.tables.files import write_text
 
 if TYPE_CHECKING:
     from oneof.lab.protocol import Protocol
@@ -49,7 +51,10 @@ def list_protocols(as_json: bool) -> int:
     if as_json:
         print(json.dumps(facts, indent=1))
         return 0
-    rows = [(f["name"], f["trainings"], time_of(f), ", ".join(data_words(f)), f["title"]) for f in facts]
+    rows = []
+    for f in facts:
+        data = [name if there else f"({name})" for name, there in f["data"].items()]
+        rows.append((f["name"], f["trainings"], time_of(f), ", ".join(data), f["title"]))
     headings = ("name", "trainings", "takes about", "data", "what it shows")
     show_table("protocols", headings, rows, right=("trainings",), whole=("name", "takes about"))
     print(NOTES)
@@ -58,6 +63,8 @@ def list_protocols(as_json: bool) -> int:
 
 def facts_of(protocol: Protocol) -> dict[str, Any]:
     """What a protocol needs; seconds of data sets that nobody has measured are left out."""
+    from oneof.datasets.registry import data_folder, entry
+
     trainings = {data: len(protocol.nets) * trainings_of(protocol) for data in protocol.data}
     longer = protocol.recipe["epochs"] / SHORT_EPOCHS
     return {
@@ -67,7 +74,7 @@ def facts_of(protocol: Protocol) -> dict[str, Any]:
         "core_seconds": sum(n * SECONDS.get(data, 0) for data, n in trainings.items()),
         "gpu_seconds": round(sum(n * longer * GPU_SECONDS.get(data, 0) for data, n in trainings.items())),
         "not_measured": [data for data in protocol.data if data not in SECONDS | GPU_SECONDS],
-        "data": {data: at_hand(data) for data in protocol.data},
+        "data": {data: bool(entry(data).present(data_folder())) for data in protocol.data},
     }
 
 
@@ -84,12 +91,6 @@ def trainings_of(protocol: Protocol) -> int:
     return total
 
 
-def at_hand(data: str) -> bool:
-    from oneof.datasets.registry import data_folder, entry
-
-    return bool(entry(data).present(data_folder()))
-
-
 def time_of(facts: dict[str, Any]) -> str:
     seconds = facts["core_seconds"] + facts["gpu_seconds"]
     if not seconds:
@@ -97,10 +98,6 @@ def time_of(facts: dict[str, Any]) -> str:
     where = "GPU" if facts["gpu_seconds"] else "core"
     amount = f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
     return f"{amount}, {where}{' *' if facts['not_measured'] else ''}"
-
-
-def data_words(facts: dict[str, Any]) -> list[str]:
-    return [data if there else f"({data})" for data, there in facts["data"].items()]
 
 
 @dataclass
@@ -149,8 +146,6 @@ class Theory:
     """Draw the figure (extra `report`)."""
 
     def run(self) -> int:
-        import time
-
         from oneof.lab.panels import require_matplotlib
         from oneof.lab.theory.figure import save_figure
         from oneof.lab.theory.posteriors import POSTERIORS
@@ -158,30 +153,24 @@ class Theory:
         from oneof.lab.theory.report import Findings, as_markdown, as_values, verdicts
         from oneof.lab.theory.theorems import check_theorems
         from oneof.lab.theory.trained import check_trained, settings
-        from oneof.tables.files import write_text
 
         self._check()
         if self.figures:
             require_matplotlib()
         began = time.perf_counter()
-        theorems = {}
+        theorems: dict[str, list[Any]] = {}
         for name, posterior in POSTERIORS.items():
             _say(f"{name}: {self.rows:,} posteriors, errors of chosen size")
-            theorems[name] = [
-                check
-                for excluded in (1, 2)
-                for check in check_theorems(
-                    posterior, self.rows, self.seed, excluded=excluded, delta=self.delta
-                )
-            ]
+            drawn = posterior, self.rows, self.seed
+            checks = (check_theorems(*drawn, excluded=k, delta=self.delta) for k in (1, 2))
+            theorems[name] = [check for some in checks for check in some]
         prior = {
             name: [check_prior(posterior, size, self.rows // 10, self.seed) for size in (2, 3, 4, 6)]
             for name, posterior in POSTERIORS.items()
         }
         trained = {s.name: check_trained(s, self.draws, self.seed, _say) for s in settings() if self.draws}
-        found = Findings(
-            self._command(), time.perf_counter() - began, theorems, trained, self.delta, self.seed, prior
-        )
+        seconds = time.perf_counter() - began
+        found = Findings(self._command(), seconds, theorems, trained, self.delta, self.seed, prior)
         text, values = as_markdown(found), as_values(found)
         print(text)
         write_text(self.out / "theory.md", text)
@@ -205,12 +194,9 @@ class Theory:
 
     def _command(self) -> str:
         """The command line that gives these figures again."""
-        default = Theory()
-        given = [
-            f"--{name} {getattr(self, name)}"
-            for name in ("out", "rows", "draws", "seed", "delta")
-            if getattr(self, name) != getattr(default, name)
-        ]
+        names = ("out", "rows", "draws", "seed", "delta")
+        changed = [name for name in names if getattr(self, name) != getattr(Theory(), name)]
+        given = [f"--{name} {getattr(self, name)}" for name in changed]
         return " ".join(["oneof theory", *given, *([] if self.figures else ["--no-figures"])])
 
 

@@ -6,11 +6,13 @@ import dataclasses
 import inspect
 import re
 from dataclasses import dataclass
+from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from oneof import __version__
+from oneof.app.commands.show import show_table
 
 if TYPE_CHECKING:
     from oneof.methods import Method, MethodInfo
@@ -27,6 +29,8 @@ VENUES = {
     "IJCAI": "International Joint Conference on Artificial Intelligence",
     "NeurIPS": "Advances in Neural Information Processing Systems",
 }
+NOTES = """per row: numbers kept for a training row, c classes; cost: forward and backward passes per step,
+both on tables. `oneof methods NAME` shows one method and how to cite it."""
 SOFTWARE = f"""@software{{oneof,
   title = {{oneof: learning from candidate labels}},
   author = {{{{the oneof contributors}}}},
@@ -45,49 +49,30 @@ class Methods:
     """Print it as JSON."""
 
     def run(self) -> int:
-        import json
-
         from oneof.methods import list_methods, make_method
 
         chosen = list_methods() if self.name is None else [make_method(self.name).info]
         if self.json:
             facts = [_facts(info) for info in chosen]
-            print(json.dumps(facts if self.name is None else facts[0], indent=1))
+            print(dumps(facts if self.name is None else facts[0], indent=1))
             return 0
         return self._all(chosen) if self.name is None else self._one(chosen[0])
 
     def _all(self, methods: list[MethodInfo]) -> int:
-        from oneof.app.commands.show import show_table
-
-        rows = [
-            (
-                info.name,
-                info.year or "",
-                info.venue,
-                ", ".join(info.cls().views),
-                state_per_row(info.cls()),
-                f"{info.forwards:g}F {info.backwards:g}B",
-                _needs(info),
-                info.summary + (f" ({info.note})" if info.note else ""),
-            )
-            for info in methods
-        ]
+        rows = []
+        for info in methods:
+            paper = (info.name, info.year or "", info.venue)
+            views, cost = ", ".join(info.cls().views), f"{info.forwards:g}F {info.backwards:g}B"
+            idea = info.summary + (f" ({info.note})" if info.note else "")
+            rows.append((*paper, views, state_per_row(info.cls()), cost, _needs(info), idea))
         headings = ("name", "year", "venue", "views", "per row", "cost", "needs", "idea")
         show_table("methods", headings, rows, whole=("name", "venue"))
-        print(
-            "per row: numbers kept for a training row, c classes; cost: forward and backward passes per step,"
-        )
-        print("both on tables. `oneof methods NAME` shows one method and how to cite it.")
+        print(NOTES)
         return 0
 
     def _one(self, info: MethodInfo) -> int:
-        from oneof.app.commands.show import show_table
-
         print(f"{info.name} ({info.venue} {info.year or ''})".replace(" )", ")"))
-        print(info.summary)
-        print()
-        print((inspect.getmodule(info.cls).__doc__ or "").strip())
-        print()
+        print(f"{info.summary}\n\n{(inspect.getmodule(info.cls).__doc__ or '').strip()}\n")
         rows = [(h["name"], h["default"], searched(h), h["meaning"]) for h in hyper_parameters(info.cls())]
         show_table("hyper-parameters", ("name", "default", "search range", "meaning"), rows)
         print(f"\nTo cite it:\n\n{bibtex(info)}")

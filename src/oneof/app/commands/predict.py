@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from oneof.app.commands.show import bars
 from oneof.app.wishes import Wishes
+from oneof.candidates.cells import counted
+from oneof.tables.text import TextForm
 
 if TYPE_CHECKING:
     from oneof.classifier.estimator import PartialLabelClassifier
-    from oneof.tables.text import TextForm
 
 
 @dataclass
@@ -47,13 +50,10 @@ class Predict:
     def run(self) -> int:
         from rich.progress import TextColumn
 
-        from oneof.app.commands.show import bars
         from oneof.app.streaming import predict_file
-        from oneof.candidates.cells import counted
         from oneof.classifier.persist import load
         from oneof.tables.free_text import use_sentences
         from oneof.tables.reader import expected_rows
-        from oneof.tables.text import TextForm
 
         if self.embed is not None:
             use_sentences(self.embed)
@@ -85,16 +85,12 @@ class Predict:
     def _on_cluster(self, model: PartialLabelClassifier, form: TextForm) -> int:
         from rich.progress import TextColumn
 
-        from oneof.app.commands.show import bars
-        from oneof.app.many_tables import predict_tables
+        from oneof.app.streaming import predict_tables
 
         assert self.cluster is not None
         out = self.out.with_suffix("") if self.out == Predict.out else self.out
         with bars(TextColumn("{task.completed} of {task.total} tables")) as update:
-
-            def progress(done: int, total: int) -> None:
-                update(self.table.name, done, total)
-
+            progress = partial(update, self.table.name)
             rows = predict_tables(model, self.table, out, self.cluster, self.wishes, form, progress)
         print(f"{rows} predictions: {out}")
         return 0

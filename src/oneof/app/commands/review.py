@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import os
+import secrets
+import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 from tyro.conf import Positional, arg
 
@@ -31,12 +36,9 @@ class Review:
     """Begin with the rows that may be, or look like, this class."""
 
     def run(self) -> int:
-        import contextlib
-        import shlex
-        from urllib.parse import quote
-
+        from oneof.app.review.decisions import Decisions
         from oneof.app.review.folder import ReviewData
-        from oneof.candidates.cells import unknown
+        from oneof.candidates.cells import counted, unknown
 
         data = ReviewData.load(self.run_folder)
         names = [str(name) for name in data.candidates.classes]
@@ -49,15 +51,12 @@ class Review:
                 f"`oneof review` needs a package that is not installed ({error.name}).\n"
                 "  Install it with: pip install 'oneof[review]'"
             ) from None
-        from oneof.app.review.decisions import Decisions
-        from oneof.candidates.cells import counted
-
         server = ReviewServer(self.run_folder, data, self.port)
         address = server.url + (f"&class={quote(self.class_name)}" if self.class_name else "")
         print(f"{self.run_folder}: {data.candidates.describe()}")
         print(f"Review them at {address}\nCtrl-C ends it; every decision is saved at once.", flush=True)
-        opened = _opened(address, self.run_folder) if self.browser else contextlib.nullcontext()
-        with opened, contextlib.suppress(KeyboardInterrupt):
+        opened = _opened(address, self.run_folder) if self.browser else nullcontext()
+        with opened, suppress(KeyboardInterrupt):
             server.run()
         decisions = Decisions(self.run_folder, data)
         skipped = f", {len(decisions.skipped)} skipped" if decisions.skipped else ""
@@ -74,10 +73,6 @@ def _opened(address: str, folder: Path) -> Iterator[None]:
     The address has the token, and everybody on this machine can see what a program was called with. So the
     browser is given a file that nobody else can read and that leads to the address.
     """
-    import html
-    import os
-    import secrets
-
     if not has_screen():
         yield
         return

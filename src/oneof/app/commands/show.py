@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
@@ -100,23 +102,19 @@ def bars(*columns: object) -> Iterator[Callable[[str, int, int | None], None]]:
 
 def has_screen() -> bool:
     """Whether a browser has a screen to show a page on; one inside this terminal would take it away."""
-    import os
-
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return bool(screen) or not sys.platform.startswith("linux")
 
 
 def open_page(address: str) -> None:
     """Show the page in the user's browser, where there is a screen to show it on."""
-    import webbrowser
-
     if has_screen():
         webbrowser.open(address)
 
 
 def show_selection(rows: list[dict[str, Any]]) -> None:
     """The contenders of a choice: the best, the baselines, and whatever every fold has judged."""
-    from oneof.classifier.standings import further_criteria
+    from oneof.classifier.chosen import further_criteria
 
     further, most = further_criteria(rows), rows[0]["rounds"]
     shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.training_data import TrainingData
-from oneof.candidates.cells import cell_text, short
+from oneof.app.review.decisions import Decisions
+from oneof.app.review.folder import recorded_id_column
+from oneof.candidates.cells import cell_text, short, spelled_as
 from oneof.candidates.questions import QuestionError
-from oneof.candidates.spelling import spelled_as
 from oneof.classifier.inputs import known, label_columns
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
@@ -104,9 +105,8 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
     labels, unused = _from_table(clean, key, label, data)
     made = _among_candidates(_columns_of(labels, data, f"{file}, training row"), data, value)
     if unused:
-        made.notes.append(
-            f"{unused} trusted labels of {value} are of rows without features or candidates, and not used"
-        )
+        which = "of rows without features or candidates, and not used"
+        made.notes.append(f"{unused} trusted labels of {value} are {which}")
     return made
 
 
@@ -161,9 +161,6 @@ def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> Cle
 
 def _from_decisions(file: Path, data: TrainingData) -> CleanLabels:
     """The labels a person decided about, each on its row wherever that stands now."""
-    from oneof.app.review.decisions import Decisions
-    from oneof.app.review.folder import recorded_id_column
-
     notes = []
     column = recorded_id_column(file.parent)
     if data.ids is None and data.table is not None and column in data.table.columns:
@@ -245,11 +242,12 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
         if name in rest:
             continue
         row = place[str(name)]
-        if labels[row] is not None and value is not None and labels[row] != value:
+        before = labels[row]
+        if before is not None and value is not None and before != value:
             raise DataError(
-                f"{clean.path} has two labels for {data.name_of(row)!r}: {labels[row]!r} and {value!r}."
+                f"{clean.path} has two labels for {data.name_of(row)!r}: {before!r} and {value!r}."
             )
-        labels[row] = labels[row] if value is None else value
+        labels[row] = before if value is None else value
     return labels, sum(name in rest for name in names)
 
 

@@ -14,21 +14,18 @@ from oneof.tables.table import Table
 
 def as_ids(values: Any, what: str) -> tuple[str, ...]:
     """Ids as text, each at most once."""
-    texts = [cell_text(v) for v in values]
-    empty = next((i for i, text in enumerate(texts) if text is None), None)
-    if empty is not None:
-        raise DataError(f"row {empty} of {what} has no id.")
-    seen: dict[str | None, int] = {}
-    for i, text in enumerate(texts):
-        if text in seen:
+    first: dict[str, int] = {}
+    for i, text in enumerate(map(cell_text, values)):
+        if text is None:
+            raise DataError(f"row {i} of {what} has no id.")
+        if first.setdefault(text, i) != i:
             raise DataError(
-                f"the id {text!r} stands in row {seen[text]} and in row {i} of {what}.\n"
+                f"the id {text!r} stands in row {first[text]} and in row {i} of {what}.\n"
                 "  Keep one of the two, or give them ids of their own. Is every line the answer of one "
                 "annotator?\n  Then `oneof candidates import` makes sets of them (--format crowd), and this "
                 "table has each row once."
             )
-        seen[text] = i
-    return tuple(map(str, texts))
+    return tuple(first)
 
 
 def without_repeats(table: Table, column: str) -> Table:

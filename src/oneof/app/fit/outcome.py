@@ -17,11 +17,10 @@ from oneof.app.fit.plan import as_time
 from oneof.app.fit.training_data import TrainingData
 from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
 from oneof.app.fit_page.page import REVIEWED, model_settings, write_fit_report
-from oneof.app.review.beliefs import Beliefs, beliefs, best
 from oneof.app.review.folder import ReviewData
-from oneof.app.review.similar import places_of
+from oneof.app.review.ranking import places_of
 from oneof.candidates.cells import SEPARATOR
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import Beliefs, CompactSets, beliefs, best
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.writers import write_lines, writing

@@ -16,13 +16,12 @@ import numpy as np
 from sklearn.base import clone
 from torch import nn
 
-from oneof.app.review.beliefs import OTHERS, is_large
 from oneof.candidates import Candidates
 from oneof.candidates.cells import counted
-from oneof.candidates.compact import BLOCK
+from oneof.candidates.compact import BLOCK, DENSE, OTHERS, is_large
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import is_pair, known
-from oneof.methods.rows import DENSE, places_per_row
+from oneof.methods.rows import places_per_row
 from oneof.nets import IMAGE_NETS
 from oneof.tables.errors import DataError
 from oneof.tables.unpacking import free_memory
@@ -79,62 +78,48 @@ class Estimate:
         )
 
 
-def trainings_of_choice(model: PartialLabelClassifier, shape: tuple[int, int]) -> float:
-    """As `Estimate.trainings`: on a large table contenders learn from some of the rows."""
-    from oneof.classifier.choice import LONG_FITS
-
-    n, some = shape[0], min(shape[0], DENSE // shape[1])
-    if some == n:
-        return LONG_FITS
-    return 1 + LONG_FITS * some * model.recipe(some).epochs / (n * model.recipe(n).epochs)
-
-
 def measure(
     model: PartialLabelClassifier, x: np.ndarray, candidates: Candidates, clean: Any = None
 ) -> Estimate:
-    """Train a copy of the model for a few steps on a few of the rows and scale up.
-
-    Parameters
-    ----------
-    model : PartialLabelClassifier
-        Not fitted; left as it is.
-    x, candidates, clean
-        What `fit` will get.
-    """
+    """Train a copy of the model for a few steps on a few of the rows that `fit` will get, and scale up."""
     n = len(x)
     batch = model.recipe().rows_per_step(n)
     if clean is not None and not is_pair(clean):
         given = np.flatnonzero(known(np.asarray(clean)))
         clean = (x[given], np.asarray(clean)[given])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _timed(model, x, candidates, clean, batch, 1, batch)  # what happens once in a process only
-        step, fitted = _timed(model, x, candidates, clean, batch, 1, batch)
+    rows_of_fit = (x, candidates, clean)
+    with warnings.catch_warnings(action="ignore"):
+        _timed(model, rows_of_fit, batch, 1, batch)  # what happens once in a process only
+        step, fitted = _timed(model, rows_of_fit, batch, 1, batch)
         if step > LONG_STEP:  # long enough to be measured alone, and too long for many
             setup, epoch = 0.0, step * n / batch
         else:
             rows = min(n, MEASURED_BATCHES * batch)
-            one, _ = _timed(model, x, candidates, clean, rows, 1, batch)
-            three, fitted = _timed(model, x, candidates, clean, rows, 3, batch)
+            one, _ = _timed(model, rows_of_fit, rows, 1, batch)
+            three, fitted = _timed(model, rows_of_fit, rows, 3, batch)
             part = max((three - one) / 2, three / 8)
             setup, epoch = max(0.0, one - part), part * n / rows
     parameters = sum(p.numel() for net in fitted.net_ for p in net.parameters())
     takes = memory(fitted, x, candidates, batch, parameters)
     if model.method != "auto":
         return Estimate(n, parameters, takes, setup, epoch)
+    from oneof.classifier.choice import LONG_FITS
+
     takes["the comparison"] = CONTENDERS * 8 * min(math.prod(candidates.shape), DENSE) / 1e6
-    return Estimate(n, parameters, takes, setup, epoch, trainings_of_choice(model, candidates.shape))
+    some, trainings = min(n, DENSE // candidates.n_classes), float(LONG_FITS)
+    if some < n:  # on a large table contenders learn from some of the rows
+        trainings = 1 + LONG_FITS * some * model.recipe(some).epochs / (n * model.recipe(n).epochs)
+    return Estimate(n, parameters, takes, setup, epoch, trainings)
 
 
 def _timed(
     model: PartialLabelClassifier,
-    x: np.ndarray,
-    candidates: Candidates,
-    clean: Any,
+    given: tuple[np.ndarray, Candidates, Any],
     rows: int,
     epochs: int,
     batch: int,
 ) -> tuple[float, PartialLabelClassifier]:
+    x, candidates, clean = given
     # spread over the table: the first rows may be all of one kind
     picked = np.unique(np.linspace(0, len(x) - 1, max(rows, 2)).astype(np.int64))
     if clean is not None:

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers, without_repeats
-from oneof.candidates import Candidates, spelling
+from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import counted, is_missing, native
-from oneof.candidates.compact import row_blocks
+from oneof.candidates.cells import counted, is_missing, native, spelling_of
+from oneof.candidates.compact import DENSE, row_blocks
 from oneof.candidates.questions import about_features, ask
-from oneof.methods.rows import DENSE
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.images import find_images, names_inside, read_folder
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm
@@ -117,9 +115,8 @@ class TrainingData:
         """The features, where they are one memory-mapped array of float32 without gaps, else None."""
         assert self.table is not None
         values = next(iter(self.table.columns.values()))
-        if len(self.table.columns) > 1 or not isinstance(values, np.memmap):
-            return None
-        if values.ndim != 2 or values.dtype != np.float32:
+        mapped = len(self.table.columns) == 1 and isinstance(values, np.memmap)
+        if not mapped or values.ndim != 2 or values.dtype != np.float32:
             return None
         blocks = row_blocks(*values.shape)
         return values if all(np.isfinite(values[some[0] : some[-1] + 1]).all() for some in blocks) else None
@@ -135,13 +132,13 @@ class TrainingData:
     def label_columns(self) -> list[str]:
         """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
         assert self.table is not None
-        classes = {spelling.form(str(name)) for name in self.candidates.classes}
+        classes = {spelling_of(str(name)) for name in self.candidates.classes}
         people = set(self.answers.workers) if self.answers is not None and self.answers.named else set()
         found = []
         for name, values in self.table.columns.items():
             if isinstance(values, list) and all(isinstance(v, str) or is_missing(v) for v in values):
                 texts = {v.strip() for v in values if not is_missing(v)}
-                labels = (spelling.form(part) for text in texts for part in text.split("|"))
+                labels = (spelling_of(part) for text in texts for part in text.split("|"))
                 if texts and not _numbers(texts) and (name in people or all(v in classes for v in labels)):
                     found.append(name)
         return found
@@ -165,7 +162,7 @@ class TrainingData:
         words = [name for name, why in encoder.left_out.items() if "text" in why]
         names = list(dict.fromkeys([*prose, *words, *encoder.column_names]))
         names = [name for name in names if _single(self.table.columns[name])]
-        return {name: [_short(v) for v in self.table.columns[name]] for name in names[:MOST_SHOWN]} or None
+        return {name: list(map(_shown, self.table.columns[name])) for name in names[:MOST_SHOWN]} or None
 
 
 def _numbers(texts: set[Any]) -> bool:
@@ -208,9 +205,8 @@ def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequenc
         labels = table.label_sets(candidates, accept)
         known = np.flatnonzero([not is_missing(some) for some in labels])
     if not len(known):
-        raise DataError(
-            f'column "{candidates}" of {table.path} is empty in every row: nothing can be learned.'
-        )
+        what = "is empty in every row: nothing can be learned."
+        raise DataError(f'column "{candidates}" of {table.path} {what}')
     here = table if len(known) == len(table) else table.take(known)
     data = TrainingData(str(table.path), here.candidates(candidates, accept), here, taken=[candidates])
     if ids is not None:
@@ -237,6 +233,8 @@ def _with_rest(
 
 def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
     """A folder of images and a candidate file whose ids are the files' names inside the folder."""
+    from oneof.tables.images import find_images, names_inside, read_folder
+
     file = Path(candidates)
     annotations = _annotations(file)
     files = find_images(folder)
@@ -286,9 +284,8 @@ def _matched(
         if "unknown-tasks" in accept:
             inside = np.isin(names, there)
             if not inside.all():
-                notes.append(
-                    f"{int((~inside).sum())} candidate sets are about rows that {path} does not have"
-                )
+                more = int((~inside).sum())
+                notes.append(f"{more} candidate sets are about rows that {path} does not have")
                 found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
         positions(names, there, str(file), where, "\n  To leave such sets out: --accept unknown-tasks.")
         known = np.flatnonzero(np.isin(there, names))
@@ -335,9 +332,8 @@ def _single(values: Any) -> bool:
     return getattr(values, "ndim", 1) == 1 and not isinstance(first, list | tuple | np.ndarray)
 
 
-def _short(value: Any) -> Any:
+def _shown(value: Any) -> Any:
     value = native(value)
     if value is None or isinstance(value, bool | int | float):
         return value
-    text = str(value)
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+    return str(value)[:LONGEST_SHOWN] + "…" * (len(str(value)) > LONGEST_SHOWN)

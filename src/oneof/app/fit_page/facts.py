@@ -1,4 +1,4 @@
-"""The numbers of the report after a fit, each computed from what the fit left behind."""
+"""The numbers and sentences of the report after a fit, made from what the fit left behind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from oneof.app.review.beliefs import Beliefs, best
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
-from oneof.candidates.describe import pairs_of, together_counts
+from oneof.candidates.cells import counted
+from oneof.candidates.compact import Beliefs, best, pairs_of
 
 KEPT = 0.05
 """A candidate counts as alive while the model gives it more than this."""
@@ -145,71 +145,54 @@ class ClassFacts:
     """Of the checked rows of this class, how many are predicted as it."""
 
 
-@dataclass
 class FitFacts:
     """What the page says, as numbers."""
 
-    rows: int
-    learned: int
-    """Rows without a trusted label: their candidates were learned from."""
-    covering: Share
-    confidence: np.ndarray
-    """(n,): probability of the predicted class."""
-    belief: np.ndarray
-    """Of the ambiguous rows: mass of the label believed in."""
-    sizes_before: dict[int, int]
-    sizes_after: dict[int, int]
-    mean_before: float
-    mean_after: float
-    resolved: Share
-    changed: Share
-    outside: Share
-    pairs: list[Pair]
-    classes: list[ClassFacts]
-    accuracy: Share | None = None
-    bins: list[Bin] = field(default_factory=list)
-    ece: float | None = None
-    mistakes: list[tuple[str, str, int]] = field(default_factory=list)
+    def __init__(self, outcome: FitOutcome) -> None:
+        data, candidates, q = outcome.data, outcome.data.candidates, outcome.data.transduction
+        assert q is not None
+        assert data.trusted is not None
+        (prediction, confidence), (label, belief) = best(data.probabilities), best(q)
+        inside = candidates.has(np.arange(len(candidates)), prediction)
+        learned = ~data.trusted  # the candidates of these rows were learned from
+        before, after = candidates.sizes[learned], (q > KEPT).sum(axis=1)[learned]
+        ambiguous = learned & (candidates.sizes > 1)
+        self.rows, self.learned = len(candidates), int(learned.sum())
+        self.covering, self.outside = Share.of(inside[learned]), Share.of(~inside[learned])
+        self.changed = Share.of((prediction != label)[learned])
+        self.resolved = Share.of(belief[ambiguous] >= DECIDED)
+        self.confidence = confidence
+        """(n,): probability of the predicted class."""
+        self.belief = belief[ambiguous]
+        """Of the ambiguous rows: mass of the label believed in."""
+        self.sizes_before, self.sizes_after = _counts(before), _counts(after)
+        self.mean_before, self.mean_after = (float(v.mean()) if len(v) else 0.0 for v in (before, after))
+        self.pairs = confused_pairs(candidates, q, ambiguous)
+        self.classes = _classes(candidates, outcome.checked, label, belief, learned)
+        self.accuracy: Share | None = None
+        self.bins: list[Bin] = []
+        self.ece: float | None = None
+        self.mistakes: list[tuple[str, str, int]] = []
+        if outcome.checked is not None and len(outcome.checked.columns):
+            self._compare(outcome.checked, [str(name) for name in candidates.classes])
 
-
-def fit_facts(outcome: FitOutcome) -> FitFacts:
-    """Every number of the page."""
-    data, candidates, p = outcome.data, outcome.data.candidates, outcome.data.probabilities
-    assert data.transduction is not None
-    assert data.trusted is not None
-    n, q = len(candidates), data.transduction
-    (prediction, confidence), (label, belief) = best(p), best(q)
-    inside = candidates.has(np.arange(n), prediction)
-    learned = ~data.trusted
-    before = candidates.sizes
-    after = (q > KEPT).sum(axis=1)
-    ambiguous = learned & (before > 1)
-    made = FitFacts(
-        rows=n,
-        learned=int(learned.sum()),
-        covering=Share.of(inside[learned]),
-        confidence=confidence,
-        belief=belief[ambiguous],
-        sizes_before=_counts(before[learned]),
-        sizes_after=_counts(after[learned]),
-        mean_before=float(before[learned].mean()) if learned.any() else 0.0,
-        mean_after=float(after[learned].mean()) if learned.any() else 0.0,
-        resolved=Share.of(belief[ambiguous] >= DECIDED),
-        changed=Share.of((prediction != label)[learned]),
-        outside=Share.of(~inside[learned]),
-        pairs=confused_pairs(candidates, q, ambiguous),
-        classes=[],
-    )
-    if outcome.checked is not None and len(outcome.checked.columns):
-        _against_labels(made, outcome)
-    made.classes = _classes(candidates, outcome.checked, label, belief, learned)
-    return made
+    def _compare(self, checked: Checked, names: list[str]) -> None:
+        """What only rows with a known label can tell."""
+        truth, prediction = checked.columns, checked.probabilities.argmax(axis=1)
+        right = prediction == truth
+        self.accuracy = Share.of(right)
+        self.bins = reliability(checked.probabilities.max(axis=1), right)
+        self.ece = calibration_error(self.bins)
+        both = np.column_stack([truth[~right], prediction[~right]])
+        wrong, times = np.unique(both, axis=0, return_counts=True)
+        for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
+            self.mistakes.append((names[wrong[i, 0]], names[wrong[i, 1]], int(times[i])))
 
 
 def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list[Pair]:
     """The pairs of classes that most often stand in one set, and how the model decided between them."""
     some, (label, belief) = candidates.take(rows), best(q[rows])
-    pairs, sets = pairs_of(together_counts(some)), some.compact
+    pairs, sets = pairs_of(some.compact.together()), some.compact
     order = np.argsort(-pairs[2], kind="stable")[:MOST_PAIRS]
     every = np.arange(len(sets))
     made = []
@@ -220,21 +203,6 @@ def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list
         still = int((belief[both] < DECIDED).sum())
         made.append(Pair(*names, total, to_a, to_b, total - to_a - to_b, still))
     return made
-
-
-def _against_labels(made: FitFacts, outcome: FitOutcome) -> None:
-    """What only rows with a known label can tell."""
-    assert outcome.checked is not None
-    p, truth = outcome.checked.probabilities, outcome.checked.columns
-    prediction = p.argmax(axis=1)
-    right = prediction == truth
-    made.accuracy = Share.of(right)
-    made.bins = reliability(p.max(axis=1), right)
-    made.ece = calibration_error(made.bins)
-    wrong, times = np.unique(np.column_stack([truth[~right], prediction[~right]]), axis=0, return_counts=True)
-    names = outcome.data.candidates.classes
-    for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
-        made.mistakes.append((str(names[wrong[i, 0]]), str(names[wrong[i, 1]]), int(times[i])))
 
 
 def _classes(
@@ -257,3 +225,69 @@ def _classes(
 
 def _counts(sizes: np.ndarray) -> dict[int, int]:
     return {size: int(count) for size, count in enumerate(np.bincount(sizes)) if count}
+
+
+# ---- in sentences -----------------------------------------------------------------------------
+
+
+def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
+    """Plain sentences, the most important first."""
+    made = []
+    rows = f"{facts.learned:,} rows with {outcome.data.candidates.n_classes} classes"
+    if facts.accuracy is not None:
+        a = facts.accuracy
+        made.append(
+            f"The model learned from the candidates of {rows}. On {a.n} rows with a trusted label that it "
+            f"never saw it is right {a.value:.1%} of the time; with so many rows the true value lies between "
+            f"{a.low:.1%} and {a.high:.1%} (95 %)."
+        )
+        made.append(_calibrated(facts, a.n))
+    else:
+        made.append(
+            f"The model learned from the candidates of {rows}. Nobody can say how often it is right: there "
+            "are no rows with a trusted label that it did not learn from. "
+            + (outcome.clean or "No trusted labels were given.")
+        )
+    expected = outcome.data.expected_errors
+    if expected is not None:
+        made.append(
+            f"Of the {facts.learned:,} labels it chose among candidates about {expected:,} "
+            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong; the most doubtful "
+            "ones are listed below."
+        )
+    if facts.resolved.n:
+        made.append(
+            f"Of the {facts.resolved.n:,} rows with more than one candidate it has made up its mind about "
+            f"{facts.resolved.value:.0%} (one label has at least {DECIDED:.0%} of the mass)."
+        )
+    if facts.changed.k:
+        made.append(
+            f"In {counted(facts.changed.k, 'row')} ({facts.changed.value:.1%}) it predicts another label "
+            f"than the one it was trained towards, in {facts.outside.k:,} of them one outside the candidates."
+        )
+    if facts.pairs and facts.pairs[0].rows > 1:
+        pair = facts.pairs[0]
+        names = f"“{pair.a}” and “{pair.b}” ({pair.rows:,} rows)"
+        made.append(f"The classes that stand together most often are {names}.")
+    if outcome.doubtful and expected is None:
+        doubtful = len(outcome.doubtful)
+        made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
+    return made
+
+
+def _calibrated(facts: FitFacts, n: int) -> str:
+    """Whether probabilities can be read as they are."""
+    error = facts.ece
+    excess = sum(b.right.n * (b.confidence - b.right.value) for b in facts.bins) / max(1, n)
+    few = f" With {n} rows this is a rough figure." if n < 200 else ""
+    if error is None or error < 0.05:
+        return f"Its probabilities can be read as they are (calibration error {error:.1%}).{few}"
+    if abs(excess) < 0.02:
+        return f"Its probabilities are off in both directions (calibration error {error:.1%}).{few}"
+    way, where = "less sure than it could be", "below"
+    if excess > 0:
+        way, where = "surer than it should be", "above"
+    return (
+        f"It is {way}: its confidence is {abs(excess):.1%} {where} its accuracy on average "
+        f"(calibration error {error:.1%}).{few}"
+    )

@@ -1,9 +1,16 @@
-"""`report.html`: one page that needs no other file and no network, for the screen and for paper."""
+"""`report.html`: one page that needs no other file and no network, for the screen and for paper.
+
+What figures show is said here, how in `templates/figure.svg`: sharp on screen and in print, light or dark
+like the page. Bars differ in filling and lines in dashes, so that nothing is lost in black and white.
+"""
 
 from __future__ import annotations
 
+import math
 import platform
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,17 +19,16 @@ import numpy as np
 import torch
 
 import oneof
-from oneof.app.fit_page import figures
-from oneof.app.fit_page.facts import DECIDED, KEPT, Checked, FitFacts, FitOutcome, fit_facts
+from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts, FitOutcome, summary
 from oneof.app.review.folder import ReviewData
-from oneof.candidates.cells import counted
+from oneof.classifier.chosen import further_criteria
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import as_candidates, as_numpy, label_columns
-from oneof.classifier.standings import further_criteria
 from oneof.lab import rendering
 from oneof.tables.files import write_text
 from oneof.training.recipe import choose_device
 
+TEMPLATES = Path(__file__).parent / "templates"
 REVIEWED = 50
 SHOWN_CANDIDATES = 6
 SHOWN_ANNOTATORS = 50
@@ -32,7 +38,7 @@ UNBROKEN = 40
 
 def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
     """Write the page, whole or not at all; returns the numbers on it."""
-    facts = fit_facts(outcome)
+    facts = FitFacts(outcome)
     write_text(path, render(outcome, facts))
     return facts
 
@@ -41,7 +47,7 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
     """The page as text."""
     return rendering.render(
         "report.html",
-        figures.TEMPLATES,
+        TEMPLATES,
         outcome=outcome,
         facts=facts,
         summary=summary(outcome, facts),
@@ -62,91 +68,24 @@ def draw(outcome: FitOutcome, facts: FitFacts) -> dict[str, str | None]:
     """The figures by name; None where there is nothing to draw."""
     made: dict[str, str | None] = dict.fromkeys(("belief", "comparison", "reliability", "loss", "selection"))
     made |= {
-        "confidence": figures.confidence_histogram(facts.confidence, "probability of the predicted class"),
-        "sizes": figures.size_bars(facts.sizes_before, facts.sizes_after, KEPT),
+        "confidence": confidence_histogram(facts.confidence, "probability of the predicted class"),
+        "sizes": size_bars(facts.sizes_before, facts.sizes_after, KEPT),
     }
     if len(facts.belief):
-        made["belief"] = figures.confidence_histogram(facts.belief, "mass of the label believed in")
+        made["belief"] = confidence_histogram(facts.belief, "mass of the label believed in")
     if facts.bins:
-        made["reliability"] = figures.reliability_diagram(facts.bins)
+        made["reliability"] = reliability_diagram(facts.bins)
     if sum(row["rounds"] > 0 for row in outcome.selection) > 1:
-        made["comparison"] = figures.comparison(outcome.selection)
+        made["comparison"] = comparison(outcome.selection)
     history = outcome.history
     if len(history) > 1:
-        made["loss"] = figures.curve([row.get("loss") for row in history], "loss")
+        made["loss"] = curve([row.get("loss") for row in history], "loss")
     if any(row.get("selection") is not None for row in history):
-        made["selection"] = figures.curve([row.get("selection") for row in history], "clean rows right", True)
+        made["selection"] = curve([row.get("selection") for row in history], "clean rows right", True)
     return made
 
 
-# ---- in sentences -----------------------------------------------------------------------------
-
-
-def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
-    """Plain sentences, the most important first."""
-    made = []
-    rows = f"{facts.learned:,} rows with {outcome.data.candidates.n_classes} classes"
-    if facts.accuracy is not None:
-        a = facts.accuracy
-        made.append(
-            f"The model learned from the candidates of {rows}. On {a.n} rows with a trusted label that it "
-            f"never saw it is right {a.value:.1%} of the time; with so many rows the true value lies between "
-            f"{a.low:.1%} and {a.high:.1%} (95 %)."
-        )
-        made.append(_calibrated(facts, a.n))
-    else:
-        made.append(
-            f"The model learned from the candidates of {rows}. Nobody can say how often it is right: there "
-            "are no rows with a trusted label that it did not learn from. "
-            + (outcome.clean or "No trusted labels were given.")
-        )
-    expected = outcome.data.expected_errors
-    if expected is not None:
-        made.append(
-            f"Of the {facts.learned:,} labels it chose among candidates about {expected:,} "
-            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong; the most doubtful "
-            "ones are listed below."
-        )
-    if facts.resolved.n:
-        made.append(
-            f"Of the {facts.resolved.n:,} rows with more than one candidate it has made up its mind about "
-            f"{facts.resolved.value:.0%} (one label has at least {DECIDED:.0%} of the mass)."
-        )
-    if facts.changed.k:
-        made.append(
-            f"In {counted(facts.changed.k, 'row')} ({facts.changed.value:.1%}) it predicts another label "
-            f"than the one it was trained towards, in {facts.outside.k:,} of them one outside the candidates."
-        )
-    if facts.pairs and facts.pairs[0].rows > 1:
-        pair = facts.pairs[0]
-        made.append(
-            f"The classes that stand together most often are “{pair.a}” and “{pair.b}” ({pair.rows:,} rows)."
-        )
-    if outcome.doubtful and expected is None:
-        doubtful = len(outcome.doubtful)
-        made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
-    return made
-
-
-def _calibrated(facts: FitFacts, n: int) -> str:
-    """Whether probabilities can be read as they are."""
-    error = facts.ece
-    excess = sum(b.right.n * (b.confidence - b.right.value) for b in facts.bins) / max(1, n)
-    few = f" With {n} rows this is a rough figure." if n < 200 else ""
-    if error is None or error < 0.05:
-        return f"Its probabilities can be read as they are (calibration error {error:.1%}).{few}"
-    if abs(excess) < 0.02:
-        return f"Its probabilities are off in both directions (calibration error {error:.1%}).{few}"
-    way, where = (
-        ("surer than it should be", "above") if excess > 0 else ("less sure than it could be", "below")
-    )
-    return (
-        f"It is {way}: its confidence is {abs(excess):.1%} {where} its accuracy on average "
-        f"(calibration error {error:.1%}).{few}"
-    )
-
-
-# ---- from a fitted model: that of `oneof fit`, or one that was fitted in Python --------------
+# ---- from a model that was fitted in Python ----------------------------------------------------
 
 
 def write_model_report(
@@ -180,10 +119,10 @@ def write_model_report(
     --------
     >>> write_model_report("report.html", model, X, mask, checked=(X_test, y_test))  # doctest: +SKIP
     """
-    candidates = as_candidates(y)
-    transduction = getattr(model, "transduction_", None)
-    if transduction is None or len(transduction) != len(candidates):
-        known = 0 if transduction is None else len(transduction)
+    candidates, errors = as_candidates(y), getattr(model, "label_errors_", None)
+    transduction = getattr(model, "transduction_", ())
+    if len(transduction) != len(candidates):
+        known = len(transduction)
         raise ValueError(
             f"y has {len(candidates)} rows, but the model has a transduction_ of {known}; give the X and y "
             "it was fitted with."
@@ -192,26 +131,19 @@ def write_model_report(
     if checked is not None:
         columns = label_columns(np.asarray(as_numpy(checked[1])), model.classes_, "y of the checked rows")
         rows = Checked(model.predict_proba(checked[0]), columns)
-    nobody = np.zeros(len(candidates), dtype=bool)
-    ids = None if ids is None else tuple(ids)
-    errors = getattr(model, "label_errors_", None)
-    wrong = None if errors is None else errors.wrong
     review = ReviewData(
         candidates,
         model.predict_proba(X),
         transduction,
-        ids,
+        None if ids is None else tuple(ids),
         answers=candidates.answers,
-        trusted=nobody,
-        wrong=wrong,
+        trusted=np.zeros(len(candidates), dtype=bool),
+        wrong=None if errors is None else errors.wrong,
     )
-    settings = model_settings(model)
-    settings["clean rows"] = (
-        f"{model.n_clean_} ({model.clean_source_}), weight in the loss {model.clean_weight_:g}"
-    )
-    settings["curve"] = (
-        "Clean rows, or rows held out of training, predicted right (or inside their set), by epoch."
-    )
+    settings = model_settings(model) | {
+        "clean rows": f"{model.n_clean_} ({model.clean_source_}), weight in the loss {model.clean_weight_:g}",
+        "curve": "Clean rows, or rows held out of training, predicted right (or inside their set), by epoch.",
+    }
     outcome = FitOutcome(
         title,
         review,
@@ -251,3 +183,162 @@ def model_settings(model: PartialLabelClassifier) -> dict[str, str]:
         "versions": f"oneof {oneof.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
         f"Python {platform.python_version()}",
     }
+
+
+# ---- figures ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Frame:
+    """Axes with ticks; marks are added in data units and kept in those of the page."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    x_ticks: Sequence[tuple[float, str]]
+    y_ticks: Sequence[tuple[float, str]]
+    x_label: str
+    y_label: str
+    height: float = 250.0
+    legend: Sequence[tuple[str, str]] = ()
+    """Kinds of bars and their names, above the axes."""
+    bars: list[Any] = field(default_factory=list)
+    lines: list[Any] = field(default_factory=list)
+    dots: list[Any] = field(default_factory=list)
+    width, left, right = 420.0, 60.0, 396.0
+
+    @property
+    def top(self) -> float:
+        return 26.0 if self.legend else 12.0
+
+    @property
+    def bottom(self) -> float:
+        return self.height - 42.0
+
+    @property
+    def samples(self) -> list[tuple[str, str, float]]:
+        """The legend with the place of each entry."""
+        widths = [34 + 6.3 * len(words) for _, words in self.legend]
+        return [(*entry, round(self.left + sum(widths[:i]))) for i, entry in enumerate(self.legend)]
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Place on the page of a point in data units."""
+        across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1.0)
+        up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1.0)
+        down = self.bottom - up * (self.bottom - self.top)
+        return round(self.left + across * (self.right - self.left), 1), round(down, 1)
+
+    def bar(self, low: float, high: float, value: float, kind: str, hint: str) -> None:
+        if value > self.y[0]:
+            self.bars.append((kind, self.at(low, self.y[0]), self.at(high, value), hint))
+
+    def line(self, points: Sequence[tuple[float, float]], kind: str) -> None:
+        self.lines.append((kind, [self.at(*point) for point in points]))
+
+    def dot(self, x: float, y: float, radius: float, hint: str) -> None:
+        self.dots.append((self.at(x, y), radius, hint))
+
+    def svg(self, title: str) -> str:
+        """The whole figure; `title` is what a screen reader says."""
+        return rendering.render("figure.svg", TEMPLATES, f=self, title=title)
+
+
+def confidence_histogram(values: np.ndarray, x_label: str) -> str:
+    """How many rows are how sure, in twenty bins from 0 to 1."""
+    counts, edges = np.histogram(values, bins=20, range=(0.0, 1.0))
+    top = nice_top(int(counts.max(initial=1)))
+    frame = Frame((0, 1), (0, top), PERCENT, count_ticks(top), x_label, "rows")
+    for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist()):
+        frame.bar(low + 0.004, high - 0.004, count, "solid", f"{low:.0%} to {high:.0%}: {count} rows")
+    return frame.svg(f"Histogram of {len(values)} rows: {x_label}")
+
+
+def size_bars(before: dict[int, int], after: dict[int, int], threshold: float) -> str:
+    """Candidates per row before and after training, side by side; sizes above the last shown are one bar."""
+    largest = max([*before, *after], default=1)
+    shown = min(largest, 15)
+    first, second = Counter[int](), Counter[int]()
+    for gathered, counts in ((first, before), (second, after)):
+        for size, count in counts.items():
+            gathered[min(size, shown)] += count
+    top = nice_top(max([*first.values(), *second.values(), 1]))
+    lowest = min([*first, *second, 1])
+    names = [(s, f"{s}+" if s == shown < largest else str(s)) for s in range(lowest, shown + 1)]
+    frame = Frame((lowest - 0.6, shown + 0.6), (0, top), names, count_ticks(top), "labels per row", "rows")
+    frame.legend = [("hollow", "candidates given"), ("solid", f"labels above {threshold:.0%} afterwards")]
+    for size, count in first.items():
+        frame.bar(size - 0.4, size - 0.02, count, "hollow", f"{size} given: {count}")
+    for size, count in second.items():
+        frame.bar(size + 0.02, size + 0.4, count, "solid", f"{size} left: {count}")
+    return frame.svg("Number of rows by how many labels they have, before and after training")
+
+
+def reliability_diagram(bins: Sequence[Bin]) -> str:
+    """Accuracy against confidence on rows with a known label; on the diagonal probabilities are right."""
+    frame = Frame((0, 1), (0, 1), PERCENT, PERCENT, "how sure the model says it is", "how often it is right")
+    frame.height = 290
+    frame.line([(0, 0), (1, 1)], "guide")
+    most = max((b.right.n for b in bins), default=1)
+    for b in bins:
+        frame.line([(b.confidence, b.right.low), (b.confidence, b.right.high)], "whisker")
+    for b in bins:
+        hint = f"confidence {b.confidence:.0%}, right {b.right}"
+        frame.dot(b.confidence, b.right.value, 3 + 5 * math.sqrt(b.right.n / most), hint)
+    return frame.svg("Reliability diagram: accuracy against confidence")
+
+
+def comparison(selection: Sequence[dict[str, Any]]) -> str:
+    """The score of every contender, by its number in the table; dashed: the best baseline."""
+    judged = [(i, row, 1.96 * row["standard_error"]) for i, row in enumerate(selection, 1) if row["rounds"]]
+    low = max(0.0, min(row["score"] - error for _, row, error in judged))
+    high = min(1.0, max(row["score"] + error for _, row, error in judged))
+    # four steps of a round size hold everything
+    steps = [(step, math.floor(low / step + 1e-9) * step) for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)]
+    step, below = next((step, below) for step, below in steps if below + 4 * step > high - 1e-9)
+    span, low = 4 * step, min(below, 1 - 4 * step)
+    last, by = len(selection) + 0.5, selection[0]["judged_by"]
+    ticks = [(low + step * k, f"{low + step * k:.0%}") for k in range(5)]
+    places = [(i, str(i)) for i, _, _ in judged]
+    frame = Frame((0.5, last), (low, low + span), places, ticks, "number in the table", by)
+    plain = [row["score"] for _, row, _ in judged if row["kind"] == "baseline"]
+    if plain:
+        frame.line([(0.5, max(plain)), (last, max(plain))], "guide")
+    for i, row, error in judged:
+        score = row["score"]
+        frame.line([(i, max(low, score - error)), (i, min(low + span, score + error))], "whisker")
+        frame.dot(i, score, 5 if row["chosen"] else 3.5, f"{row['name']}: {score:.1%}")
+    return frame.svg(f"{by} of {len(judged)} contenders, out of fold")
+
+
+def curve(values: Sequence[float | None], y_label: str, percent: bool = False) -> str:
+    """A number per epoch."""
+    points = [(float(i + 1), float(v)) for i, v in enumerate(values) if v is not None]
+    low, high = (0.0, 1.0) if percent else (min(0.0, *(y for _, y in points), 0.0), max(y for _, y in points))
+    top = high if percent else nice_top(high)
+    ticks = PERCENT if percent else count_ticks(top)
+    epochs = len(values)
+    steps = sorted({1, *(round(epochs * k / 4) for k in range(1, 5))} - {0})
+    frame = Frame((1, max(2, epochs)), (low, top), [(s, str(s)) for s in steps], ticks, "epoch", y_label)
+    frame.height = 210
+    if len(points) == 1:
+        frame.dot(*points[0], 3, f"{points[0][1]:.3g}")
+    else:
+        frame.line(points, "curve")
+    return frame.svg(f"{y_label} by epoch, from {points[0][1]:.3g} to {points[-1][1]:.3g}")
+
+
+PERCENT = [(k / 4, f"{25 * k} %") for k in range(5)]
+
+
+def nice_top(value: float) -> float:
+    """The next round number: where an axis ends."""
+    if value <= 0:
+        return 1.0
+    size = 10.0 ** math.floor(math.log10(value))
+    return next(step * size for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * size >= value)
+
+
+def count_ticks(top: float) -> list[tuple[float, str]]:
+    whole = top >= 4 and float(top).is_integer()
+    parts = next((k for k in (4, 5, 3, 2) if (top / k).is_integer()), 4) if whole else 4
+    places = [top * k / parts for k in range(parts + 1)]
+    return [(place, f"{place:,.0f}" if whole else f"{place:.3g}") for place in places]

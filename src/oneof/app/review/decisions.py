@@ -20,15 +20,17 @@ import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
 from oneof.app.review.folder import ReviewError
-from oneof.candidates import Candidates
 from oneof.candidates.cells import cell_text, is_missing, short
-from oneof.tables.files import only_plain_entries
-from oneof.tables.sealed import SEAL, seal, unseal
+from oneof.tables.files import SEAL, only_plain_entries, seal, unseal
+
+if TYPE_CHECKING:
+    from oneof.app.fit.training_data import TrainingData
+    from oneof.app.review.folder import ReviewData
 
 FILE = "decisions.jsonl"
 ACTIONS = ("decide", "skip", "undo")
@@ -36,20 +38,6 @@ MOST_BYTES = 1 << 28
 """Of the file: more than a million decisions."""
 WRITTEN = ("row", "id", "label", "action", "time", "data")
 """What our lines without a digest have: those of earlier versions, or changed by hand."""
-
-
-class DecidedRows(Protocol):
-    """What decisions are about: `ReviewData`, or the rows of a new fit."""
-
-    candidates: Candidates
-
-    @property
-    def ids(self) -> tuple[Any, ...] | None: ...
-
-    @property
-    def fingerprint(self) -> str | None: ...
-
-    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -68,17 +56,13 @@ class Decisions:
     holds rows that were put aside, `undo` what can be taken back, the latest last. `foreign` counts lines
     about other data, which are left alone; `reviewed` tells whether the page wrote any of the lines.
 
-    Parameters
-    ----------
-    place : path
-        The folder of a fit, or a file that ends in .jsonl; by hand a line has a label and an id or a row.
-    data
-        The rows, with candidates and ids.
-    strict : bool
-        Raise on an id or a label that is not there, instead of counting the line as one about other data.
+    `place` is the folder of a fit, or a file that ends in .jsonl; by hand a line has a label and an id or a
+    row. `strict`: an id or a label that is not there is an error, not a line about other data.
     """
 
-    def __init__(self, place: str | os.PathLike[str], data: DecidedRows, strict: bool = False) -> None:
+    def __init__(
+        self, place: str | os.PathLike[str], data: ReviewData | TrainingData, strict: bool = False
+    ) -> None:
         place = Path(place)
         self.path = place if place.suffix == ".jsonl" else place / FILE
         self.data, self.strict = data, strict

@@ -14,28 +14,26 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from oneof.app.review.beliefs import Beliefs, dense_rows
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
+from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.annotators import Annotator, annotator_table
 from oneof.candidates.cells import json_value, native
 from oneof.candidates.checks import checked_positions
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import Beliefs, CompactSets, dense_rows
+from oneof.candidates.evidence import estimate_true_labels
 from oneof.tables.errors import DataError
 from oneof.tables.files import only_plain_entries, write_text, write_with
 from oneof.tables.reader import read_json
 from oneof.tables.unpacking import stored_arrays
 
-if TYPE_CHECKING:
-    from oneof.candidates.annotations import Answers
-    from oneof.candidates.annotators import Annotator
-
 FORMAT, LARGE = 1, 2
 """A large review has sparse arrays, and its sets by position."""
-CSR = ("data", "indices", "indptr")
+CSR, ANSWER = ("data", "indices", "indptr"), ("row", "worker", "label")
 STAMP_LENGTH = 64
 """Of a digest; files of earlier versions have a shorter stamp, which was drawn."""
 ARRAYS, NAMES = "review.npz", "review.json"
@@ -54,28 +52,24 @@ class ReviewData:
     ----------
     candidates : Candidates
         One set per row.
-    probabilities : float array or sparse array (n, c)
-        The model's opinion: its full softmax, not restricted to the sets. See `beliefs.py`.
-    transduction : float array or sparse array (n, c), optional
-        The disambiguated training rows.
+    probabilities, transduction : float arrays or sparse arrays (n, c)
+        The model's opinion, its full softmax, not restricted to the sets; and, optional, the disambiguated
+        training rows. See `oneof.candidates.compact.Beliefs`.
     ids : sequence of n names, optional
         What the user calls the rows; default: their numbers.
     answers : Answers, optional
         Who said what.
     features : mapping of column name to n values, optional
         A few columns to show.
-    images : n paths, optional
-        One image per row.
-    image_folder : path, optional
-        No image outside this folder is ever shown; default: the deepest folder that holds them all.
+    images, image_folder : n paths and one, optional
+        One image per row. None outside the folder is ever shown; default: the deepest that holds them all.
     trusted : bool array (n,), optional
         Rows whose label is known already; default: those with a known truth.
-    id_column : str, optional
-        The column of the user's table that the ids come from.
+    id_column, fingerprint : str, optional
+        The column of the user's table that the ids come from. A digest of the rows, which ties decisions to
+        them where there are no ids; default: that of the sets.
     wrong : float array (n,), optional
         How probably the label of a row is wrong, by a model that had not seen it.
-    fingerprint : str, optional
-        Digest of the rows; where there are no ids it ties decisions to them. Default: that of the sets.
     places : array (n, d), optional
         Where rows lie (`places_of`), to show similar ones.
     """
@@ -116,18 +110,13 @@ class ReviewData:
         if self.wrong is not None and not np.all(np.abs(np.asarray(self.wrong) - 0.5) < 0.5 + 1e-5):
             raise ReviewError("wrong has entries that are no probabilities from 0 to 1.")
         self._check_answers()
-        columns: dict[str, Any] = {
-            f"features[{name!r}]": values for name, values in (self.features or {}).items()
-        }
-        columns |= {"ids": self.ids, "images": self.images, "trusted": self.trusted, "wrong": self.wrong}
-        columns["places"] = self.places
-        for what, values in columns.items():
+        given = ("ids", "images", "trusted", "wrong", "places")
+        columns = {f"features[{name!r}]": values for name, values in (self.features or {}).items()}
+        for what, values in (columns | {name: getattr(self, name) for name in given}).items():
             axes = 2 if what == "places" else 1
             if values is not None and (len(values) != len(self) or getattr(values, "ndim", axes) != axes):
-                shape = getattr(values, "shape", (len(values),))
-                raise ReviewError(
-                    f"{what} has {' x '.join(map(str, shape))} entries, but there are {len(self)} rows."
-                )
+                shape = " x ".join(map(str, getattr(values, "shape", (len(values),))))
+                raise ReviewError(f"{what} has {shape} entries, but there are {len(self)} rows.")
 
     def _check_answers(self) -> None:
         if self.answers is None or not len(self.answers):
@@ -155,10 +144,6 @@ class ReviewData:
         """
         if self.answers is None or not len(self.answers) or not self.answers.named:
             return []
-        from oneof.candidates.annotations import Annotations
-        from oneof.candidates.annotators import annotator_table
-        from oneof.candidates.dawid_skene import estimate_true_labels
-
         beliefs = estimate_true_labels(self.answers, *self.candidates.shape).posterior
         if self.transduction is not None:
             beliefs[self.trusted] = dense_rows(self.transduction, self.trusted)
@@ -175,24 +160,24 @@ class ReviewData:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write `review.npz` and `review.json` into a folder, each whole or not at all."""
+        sets, answers, large = self.candidates.compact, self.answers, issparse(self.probabilities)
+        features = self.features and {
+            str(name): [json_value(v) for v in values] for name, values in self.features.items()
+        }
         names: dict[str, Any] = {
             "kind": "oneof review",
-            "format": LARGE if issparse(self.probabilities) else FORMAT,
+            "format": LARGE if large else FORMAT,
             "classes": list(self.candidates.classes),
             "truth_may_be_outside": self.candidates.truth_may_be_outside,
             "provenance": dict(self.candidates.provenance),
-            "ids": None if self.ids is None else list(self.ids),
+            "ids": self.ids,
             "id_column": self.id_column,
             "fingerprint": self.fingerprint,
-            "workers": None if self.answers is None else list(self.answers.workers),
-            "workers_named": self.answers is None or self.answers.named,
-            "features": None
-            if self.features is None
-            else {str(name): [json_value(v) for v in values] for name, values in self.features.items()},
+            "workers": None if answers is None else answers.workers,
+            "workers_named": answers is None or answers.named,
+            "features": features,
             "image_folder": self.image_folder,
-            "images": None
-            if self.images is None
-            else [os.path.relpath(path, self.image_folder) for path in self.images],
+            "images": self.images and [os.path.relpath(path, self.image_folder) for path in self.images],
         }
         try:
             names["stamp"] = _digest(names)
@@ -205,24 +190,19 @@ class ReviewData:
         arrays: dict[str, Any] = {
             "stamp": names["stamp"],
             "trusted": self.trusted,
+            "truth": self.candidates.truth,
+            "wrong": None if self.wrong is None else np.asarray(self.wrong, dtype=np.float32),
+            "places": self.places,
             **_parts("probabilities", self.probabilities),
             **_parts("transduction", self.transduction),
+            **{f"answers.{part}": getattr(answers, part, None) for part in ANSWER},
         }
-        sets = self.candidates.compact
-        if issparse(self.probabilities):
+        if large:
             arrays |= {"positions": sets.positions, "starts": sets.starts}
         else:
             arrays["mask"] = np.concatenate([np.packbits(sets.dense(b), axis=1) for b in sets.blocks()])
-        if self.candidates.truth is not None:
-            arrays["truth"] = self.candidates.truth
-        if self.wrong is not None:
-            arrays["wrong"] = np.asarray(self.wrong, dtype=np.float32)
-        if self.places is not None:
-            arrays["places"] = self.places
-        if self.answers is not None:
-            for part in ("row", "worker", "label"):
-                arrays[f"answers.{part}"] = getattr(self.answers, part)
-        write_with(Path(folder) / ARRAYS, lambda out: np.savez_compressed(out, **arrays))
+        there = {name: values for name, values in arrays.items() if values is not None}
+        write_with(Path(folder) / ARRAYS, lambda out: np.savez_compressed(out, **there))
         write_text(Path(folder) / NAMES, text)
 
     @classmethod
@@ -244,15 +224,11 @@ class ReviewData:
             made = cls._from_parts(names, arrays)
         except DAMAGE as error:
             what = " ".join(str(error).split()) or type(error).__name__
-            raise ReviewError(
-                f"{folder}: {ARRAYS} and {NAMES} are not readable ({what}).\n"
-                "  Run `oneof fit` again to write them."
-            ) from None
+            wrong = f"are not readable ({what}).\n  Run `oneof fit` again to write them."
+            raise ReviewError(f"{folder}: {ARRAYS} and {NAMES} {wrong}") from None
         if not same:
-            raise ReviewError(
-                f"{folder}: {ARRAYS} and {NAMES} come from two different fits.\n"
-                "  Run `oneof fit` again to write both."
-            )
+            wrong = "come from two different fits.\n  Run `oneof fit` again to write both."
+            raise ReviewError(f"{folder}: {ARRAYS} and {NAMES} {wrong}")
         return made
 
     @classmethod
@@ -263,16 +239,13 @@ class ReviewData:
             mask, _ = checked_positions(arrays["positions"], arrays["starts"], c, "the review")
         else:
             mask = CompactSets.of_bits(arrays["mask"], c)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoInformationWarning)  # said once, at the fit
+        with warnings.catch_warnings(action="ignore", category=NoInformationWarning):  # said once, at the fit
             candidates = Candidates(
                 mask, classes, arrays.get("truth"), names["truth_may_be_outside"], names["provenance"]
             )
         answers = None
         if names["workers"] is not None:
-            from oneof.candidates.annotations import Answers
-
-            row, worker, label = (arrays[f"answers.{part}"] for part in ("row", "worker", "label"))
+            row, worker, label = (arrays[f"answers.{part}"] for part in ANSWER)
             answers = Answers(row, worker, label, tuple(names["workers"]), names["workers_named"])
         images = names["images"]
         return cls(
@@ -292,9 +265,7 @@ class ReviewData:
         )
 
     def _matrix(self, name: str, given: Any) -> Beliefs:
-        values: Any = (
-            given.astype(np.float32, copy=False) if issparse(given) else np.asarray(given, np.float32)
-        )
+        values: Any = (given if issparse(given) else np.asarray(given)).astype(np.float32, copy=False)
         if values.shape != self.candidates.shape:
             raise ReviewError(
                 f"{name} has shape {values.shape}, but there are {len(self)} rows and "

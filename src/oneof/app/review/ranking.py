@@ -24,22 +24,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from oneof.app.review.beliefs import dense_rows
+from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData
-from oneof.candidates.compact import row_blocks
-from oneof.tables.columns import numbers
-
-if TYPE_CHECKING:
-    from oneof.app.review.decisions import Decisions
+from oneof.candidates.compact import best, dense_rows, row_blocks
+from oneof.tables.table import numbers
 
 WEIGHTS = {"close": 0.6, "outside": 0.9, "split": 0.4, "disagreement": 0.7}
 # from here on a sign is worth a sentence; rows without any are not doubtful
@@ -47,14 +44,8 @@ CLOSE, OUTSIDE, SPLIT = 0.6, 0.3, 0.6
 VIEWS = ("doubtful", "all", "decided", "skipped")
 SHOWN_OUTSIDE = 3
 SHOWN_FEATURES = 40
-IMAGE_TYPES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".bmp": "image/bmp",
-}
+IMAGE_TYPES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp")}
+IMAGE_TYPES[".jpg"] = "image/jpeg"
 
 
 @dataclass(frozen=True)
@@ -68,7 +59,9 @@ class Doubt:
 
 def rank_rows(data: ReviewData, limit: int | None = None) -> list[Doubt]:
     """All rows, or the first `limit`, the most doubtful first; see the module for the score."""
-    return Signs(data).doubts(limit)
+    signs = Signs(data)
+    rows = signs.order[:limit].tolist()
+    return [Doubt(row, round(float(signs.score[row]), 4), signs.reasons(row)) for row in rows]
 
 
 class Signs:
@@ -76,7 +69,11 @@ class Signs:
 
     def __init__(self, data: ReviewData) -> None:
         self.data = data
-        n, self.votes = len(data), _votes(data)
+        n = len(data)
+        self.votes = csr_array(data.candidates.shape)
+        if data.answers:  # each annotator has one vote per row, shared among the labels they name
+            places = data.answers.row, data.answers.label
+            self.votes = csr_array((data.answers.shares(), places), shape=data.candidates.shape)
         self.outside, self.close, self.split, self.disagreement = np.zeros((4, n))
         self.prediction, self.pseudo_label = np.zeros((2, n), dtype=np.int64)
         for rows in row_blocks(*data.candidates.shape):
@@ -90,9 +87,8 @@ class Signs:
         votes = self.votes[rows].toarray()
         total = votes.sum(axis=1)
         share = votes / np.where(total > 0, total, 1)[:, None]
-        self.split[rows] = np.where(
-            total > 1.5, 1 - _lead(share), 0.0
-        )  # shared votes add up to 1 only nearly
+        # shared votes add up to 1 only nearly
+        self.split[rows] = np.where(total > 1.5, 1 - _lead(share), 0.0)
         prediction = label = p.argmax(axis=1)
         if data.transduction is not None:
             label = dense_rows(data.transduction, rows).argmax(axis=1)
@@ -136,11 +132,6 @@ class Signs:
         any_sign = (self.close >= CLOSE) | (self.outside >= OUTSIDE) | (self.split >= SPLIT)
         return (any_sign | (self.disagreement > 0)) & ~np.asarray(self.data.trusted)
 
-    def doubts(self, limit: int | None = None) -> list[Doubt]:
-        """All rows, or the first `limit`, the most doubtful first."""
-        rows = self.order[:limit].tolist()
-        return [Doubt(row, round(float(self.score[row]), 4), self.reasons(row)) for row in rows]
-
     def reasons(self, row: int) -> tuple[str, ...]:
         """Why a row is doubtful, the gravest first."""
         assert self.data.trusted is not None
@@ -154,9 +145,8 @@ class Signs:
             found.append(f"{label} is wrong with a probability of {much}.")
         if self.outside[row] >= OUTSIDE:
             best = int(np.where(mask, -1, self.p([row])[0]).argmax())
-            found.append(
-                f"The model puts {self.outside[row]:.0%} outside the candidates, most on {self._name(best)}."
-            )
+            share, most = f"{self.outside[row]:.0%}", self._name(best)
+            found.append(f"The model puts {share} outside the candidates, most on {most}.")
         if self.close[row] >= CLOSE:
             # candidates without any probability come before classes that are none
             shares = self.shares([row])[0]
@@ -187,14 +177,6 @@ def _lead(shares: np.ndarray) -> np.ndarray:
     return top[:, 1] - top[:, 0]
 
 
-def _votes(data: ReviewData) -> csr_array:
-    """(n, c): votes of the annotators; each has one per row, shared among the labels they name."""
-    if data.answers is None or not len(data.answers):
-        return csr_array(data.candidates.shape)
-    places = data.answers.row, data.answers.label
-    return csr_array((data.answers.shares(), places), shape=data.candidates.shape)
-
-
 # ---- what the page shows ----------------------------------------------------------------------
 
 
@@ -223,7 +205,7 @@ class ReviewList:
 
     def facts(self, row: int) -> dict[str, Any]:
         """What the page shows of a row. Classes are columns; the page knows their names."""
-        data, signs = self.data, self.signs
+        data, signs, answers = self.data, self.signs, self.data.answers
         mask, p = data.candidates.rows([row])[0], signs.p([row])[0]
         by_belief = np.argsort(-p, kind="stable")
         inside = by_belief[mask[by_belief]].tolist()
@@ -236,12 +218,8 @@ class ReviewList:
             "candidates": [[k, round(float(p[k]), 4)] for k in inside],
             "outside": [[k, round(float(p[k]), 4)] for k in outside],
             "trained_as": None if data.transduction is None else int(signs.pseudo_label[row]),
-            "answers": []
-            if data.answers is None
-            else [[str(who), said] for who, said in data.answers.of(row).items()],
-            "features": [
-                [name, rounded(values[row]), self.ranges[name]] for name, values in self.shown.items()
-            ],
+            "answers": [[str(who), said] for who, said in (answers.of(row) if answers else {}).items()],
+            "features": [[name, rounded(v[row]), self.ranges[name]] for name, v in self.shown.items()],
             "image": data.images is not None,
         }
 
@@ -276,3 +254,55 @@ def number_range(values: Sequence[Any]) -> str:
     made = numbers(list(values))
     made = made if made is None else made[np.isfinite(made)]
     return "" if made is None or not len(made) else f"{rounded(made.min())} to {rounded(made.max())}"
+
+
+# ---- similar rows -----------------------------------------------------------------------------
+
+DIMENSIONS = 16
+ENOUGH = 2000
+"""Rows to learn the main directions from."""
+THUMBNAIL = 8
+"""Images are compared at so many pixels both ways: by colour and layout."""
+SHOWN_SIMILAR = 3
+
+
+def places_of(x: Any, scaled: Callable[[np.ndarray], Any]) -> np.ndarray:
+    """(n, at most 16) float16: rows along the main directions of what the model sees of them.
+
+    x are features, which `scaled` scales as the model does, or images (n, ...); they may lie in a file.
+    """
+
+    def flat(rows: np.ndarray) -> np.ndarray:
+        part = np.asarray(x[rows])
+        if part.ndim != 4:
+            return np.asarray(scaled(part), dtype=np.float32).reshape(len(part), -1)
+        tall, wide = (np.linspace(0, size, THUMBNAIL, endpoint=False).astype(int) for size in part.shape[2:])
+        sums = np.add.reduceat(np.add.reduceat(part.astype(np.float32), tall, axis=2), wide, axis=3)
+        return sums.reshape(len(part), -1)
+
+    some = flat(np.unique(np.linspace(0, len(x) - 1, ENOUGH).astype(np.int64)))
+    mean = some.mean(axis=0)
+    directions = np.linalg.svd(some - mean, full_matrices=False)[2][:DIMENSIONS]
+    width = int(np.prod(np.shape(x)[1:]))
+    found = np.concatenate([(flat(rows) - mean) @ directions.T for rows in row_blocks(len(x), width)])
+    # only distances count: any unit will do, and half precision has room for this one
+    return (found / max(float(np.abs(found).max()), 1e-12) * 100).astype(np.float16)
+
+
+def similar_rows(data: ReviewData, row: int, known: Mapping[int, int]) -> list[tuple[int, int]]:
+    """The rows most like this one whose label is known, and that label: trusted, or decided (`known`)."""
+    if data.places is None:
+        return []
+    labels = {}
+    if data.transduction is not None:
+        trusted = np.flatnonzero(np.asarray(data.trusted))
+        labels = dict(zip(trusted.tolist(), best(data.transduction[trusted])[0].tolist()))
+    labels |= known
+    labels.pop(row, None)
+    rows = np.array(sorted(labels), dtype=np.int64)
+    places = data.places
+    apart = ((places[rows].astype(np.float32) - places[row].astype(np.float32)) ** 2).sum(axis=1)
+    # any two rows are twice the variance apart, in the mean: similar ones less than half of that
+    order = np.argsort(apart, kind="stable")[:SHOWN_SIMILAR]
+    near = rows[order[apart[order] < data.spread]].tolist()
+    return [(other, labels[other]) for other in near]

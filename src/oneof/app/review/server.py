@@ -8,17 +8,21 @@ its later requests in a header, which no other page can set without permission t
 Needs the extra `review`; nothing else imports this file.
 """
 
+import asyncio
 import base64
 import hashlib
 import json
+import os
 import re
 import secrets
+import socket
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import h11
 import numpy as np
 import uvicorn
 from starlette.applications import Starlette
@@ -28,14 +32,16 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from oneof.app.review.connections import HOST, ImpatientProtocol, listen
 from oneof.app.review.decisions import Decisions
 from oneof.app.review.folder import ReviewData, ReviewError
-from oneof.app.review.ranking import VIEWS, ReviewList, rounded
-from oneof.app.review.similar import similar_rows
+from oneof.app.review.ranking import VIEWS, ReviewList, rounded, similar_rows
 from oneof.tables.errors import DataError
 
+HOST = "127.0.0.1"
+PATIENCE = 10.0
+"""Seconds for the whole of a request to arrive."""
 MAX_ROWS = 200
 """Rows whose facts are given in one answer."""
 UNDO_STEPS = 200
@@ -71,9 +77,6 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
         if not 0 <= number < n:
             raise HTTPException(404, f"There is no {what} {text}; they are 0 to {n - 1}.")
         return number
-
-    def show_page(request: Request) -> Response:
-        return HTMLResponse(page)
 
     def start(request: Request) -> Response:
         """Everything the page needs once: names, where each row stands, what can be undone."""
@@ -141,7 +144,7 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
         return Json({"seen": len(decisions.events), "news": told})
 
     answers: dict[str, Callable[[Request], Any]] = {
-        "/": show_page,
+        "/": lambda request: HTMLResponse(page),
         "/api/start": start,
         "/api/queue": rows_in_order,
         "/api/rows": facts,
@@ -152,29 +155,25 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
     routes.append(Route("/api/decisions", decide, methods=["POST"]))
 
     def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return Json({"detail": error.detail}, error.status_code)
-
-    def file_damaged(request: Request, error: Exception) -> Response:
-        """Somebody wrote into the file of decisions by hand: the page waits until it is mended."""
+        if isinstance(error, HTTPException):
+            return Json({"detail": error.detail}, error.status_code)
+        # somebody wrote into the file of decisions by hand: the page waits until it is mended
         return Json({"detail": str(error)}, 503)
 
-    app = Starlette(routes=routes, exception_handlers={HTTPException: refused, DataError: file_damaged})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: refused, DataError: refused})
     app.router.redirect_slashes = False
     return Guard(app, token, port, content_policy(page))
 
 
 def _decision(body: bytes) -> dict[str, Any]:
     """A decision as the page sends it; `seen`: how many events the page knows, others may come from a tab."""
+    kinds = {"row": (int,), "action": (str,), "label": (int, type(None)), "seen": (int,)}
     try:
-        given = json.loads(body)
-    except (ValueError, RecursionError):
-        given = None
-    if isinstance(given, dict):
-        given = {"label": None, "seen": 0, **given}
-        kinds = {"row": (int,), "action": (str,), "label": (int, type(None)), "seen": (int,)}
+        given = {"label": None, "seen": 0, **json.loads(body)}
         if given.keys() == kinds.keys() and all(type(given[name]) in kind for name, kind in kinds.items()):
             return given
+    except (ValueError, TypeError, RecursionError):
+        pass
     raise HTTPException(422, "A decision has row, action, label and seen: whole numbers and a word.")
 
 
@@ -199,10 +198,8 @@ class Guard:
         self.app, self.token = app, token
         self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self.origins = {f"http://{host}" for host in self.hosts}
-        self.headers = [
-            (name.encode(), value.encode())
-            for name, value in {**SECURITY_HEADERS, "content-security-policy": content_policy}.items()
-        ]
+        headers = {**SECURITY_HEADERS, "content-security-policy": content_policy}
+        self.headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -279,3 +276,69 @@ class ReviewServer:
         """Serve until Ctrl-C."""
         with self.socket:
             self.server.run(sockets=[self.socket])
+
+
+# ---- connections ------------------------------------------------------------------------------
+
+
+class ImpatientProtocol(H11Protocol):
+    """Ends connections that do not send their whole request, or take the answer, within some seconds.
+
+    uvicorn by itself limits only the time between two requests.
+    """
+
+    limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._begin()
+
+    def data_received(self, data: bytes) -> None:
+        self._begin()  # from the first byte on: a byte now and then does not help
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._end()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._end()
+
+    def _begin(self) -> None:
+        if self.limit is None:
+            self.limit = self.loop.call_later(PATIENCE, self.transport.abort)
+
+    def _end(self) -> None:
+        if self.limit is not None:
+            self.limit.cancel()
+        self.limit = None
+
+
+def listen(port: int, folder: Path) -> socket.socket:
+    """A socket on 127.0.0.1. Port 0: one that belongs to the folder if it is free, else any.
+
+    With the same port after a restart, the browser gives the new page what the old one could not save.
+    """
+    usual = 20000 + int(hashlib.sha256(str(folder.resolve()).encode()).hexdigest(), 16) % 20000
+    for wanted in [port] if port else [usual, 0]:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if os.name == "posix":  # elsewhere this would let two servers share a port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, wanted))
+            listening.listen()
+            return listening
+        except (OSError, OverflowError) as error:
+            listening.close()
+            reason = error
+    raise ReviewError(f"port {port} cannot be used: {reason}.\n  Leave --port out to get a free one.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import stat
@@ -33,9 +32,6 @@ LARGEST = 1e100
 JSON_LIMIT = 64 << 20
 JSON_DEPTH = 64
 TENSOR_LIMIT = 16 << 30
-HEADER_LIMIT = 8 << 20
-# bytes of one number; models and candidate sets need no others
-SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
 
 class ModelError(ValueError):
@@ -90,12 +86,11 @@ class ModelFolder:
         return parse(self.path / name, self._checked(name).read_bytes())
 
     def tensors(self, name: str) -> Any:
-        """An open safetensors file, its header checked too."""
+        """An open safetensors file; the library compares what its header claims with the file."""
         file = self._checked(name)
         try:
-            check_header(file)
             return safe_open(file, framework="pt")
-        except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        except (SafetensorError, OSError) as error:
             raise ModelError(f"{file} is not a safetensors file that can be used: {error}") from error
 
     def _checked(self, name: str) -> Path:
@@ -221,42 +216,3 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         raise ValueError(f"a key stands twice among {sorted(key for key, _ in pairs)[:10]}")
     return made
-
-
-# ---- safetensors ------------------------------------------------------------------------------
-
-
-def check_header(file: Path) -> None:
-    """Compare the declared shapes with the size of the file, without reading anything but the header."""
-    size = file.stat().st_size
-    with open(file, "rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if not 2 <= length <= min(HEADER_LIMIT, size - 8):
-            raise ValueError(f"its header claims {length} bytes, the file has {size}")
-        header = json.loads(stream.read(length))
-    if not isinstance(header, dict):
-        raise ValueError("its header is no list of tensors")
-    header.pop("__metadata__", None)
-    end = 0
-    for name, entry in sorted(header.items(), key=lambda item: _offsets(*item)):
-        begin, stop = _offsets(name, entry)
-        shape, kind = entry.get("shape"), entry.get("dtype")
-        if not isinstance(kind, str) or kind not in SIZES:
-            raise ValueError(f"the tensor {name!r:.80} has the type {kind!r:.40}")
-        if not isinstance(shape, list) or not all(type(k) is int and k >= 0 for k in shape):
-            raise ValueError(f"the tensor {name!r:.80} has the shape {shape!r:.80}")
-        if math.prod(shape) * SIZES[kind] != stop - begin or begin != end:
-            raise ValueError(
-                f"the tensor {name!r:.80} of shape {tuple(shape)!s:.80} claims bytes {begin} to {stop}, "
-                "which it cannot fill"
-            )
-        end = stop
-    if end != size - 8 - length:
-        raise ValueError(f"its tensors claim {end} bytes, the file has {size - 8 - length} for them")
-
-
-def _offsets(name: str, entry: Any) -> tuple[int, int]:
-    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
-    if not (isinstance(offsets, list) and len(offsets) == 2 and all(type(k) is int for k in offsets)):
-        raise ValueError(f"the tensor {name!r:.80} has no place in the file: {entry!r:.80}")
-    return offsets[0], offsets[1]

@@ -31,6 +31,7 @@ from oneof.classifier.scoring import checked_scores
 from oneof.datasets.scaling import Scaling
 from oneof.methods import list_methods, make_method
 from oneof.nets import NETS, as_net, build_net
+from oneof.tables.encoding import TableEncoder
 
 # what reading a description that lies, or weights that lack something, can end in
 WRONG_CONTENT = (
@@ -76,8 +77,6 @@ def load(path: str | Path, net: Any = None) -> PartialLabelClassifier:
                     f"{folder.path / TRAINING} does not fit the {len(estimator.classes_)} classes of {MODEL}."
                 )
     if ENCODER in folder:
-        from oneof.tables.encoding import TableEncoder
-
         file = folder.path / ENCODER
         with _told(f"{file} describes no encoder"):
             estimator.encoder_ = encoder = TableEncoder.from_dict(folder.json(ENCODER))

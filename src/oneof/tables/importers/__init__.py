@@ -15,10 +15,15 @@ from oneof.candidates.rules import (
     vaguest,
 )
 from oneof.candidates.taxonomy import Taxonomy
+from oneof.tables.importers.answers import (
+    from_answers,
+    from_complementary,
+    from_records,
+    from_taxonomy,
+    from_wide,
+)
 from oneof.tables.importers.assemble import Settings
-from oneof.tables.importers.crowd import from_answers, from_wide
 from oneof.tables.importers.label_studio import from_label_studio
-from oneof.tables.importers.records import from_complementary, from_records, from_taxonomy
 from oneof.tables.importers.scores import from_counts, from_prediction_sets, from_scores
 
 __all__ = [

@@ -40,16 +40,14 @@ def from_scores(
     scores : array (n, c)
         One finite number per row and class; a higher one is more probable. They stay with the candidates as
         evidence, as parts of 1; where some are negative, by a softmax.
-    classes : sequence, optional
-        Names of the columns; default 0..c-1.
+    classes, ids : sequences, optional
+        Names of the columns, default 0..c-1; names of the rows.
     top_k : int, optional
         The k highest classes of every row.
     top_p : float, optional
         The fewest classes whose probabilities sum to at least p; scores must be probabilities.
     threshold : float, optional
         Classes with at least this score. A row in which none has it keeps its highest.
-    ids : sequence, optional
-        Names of the rows.
 
     Examples
     --------
@@ -100,12 +98,10 @@ def from_prediction_sets(
     level : float
         Coverage the sets were made for, such as 0.9: the true label is expected to be missing from one
         set in ten. It is kept in the provenance.
-    classes : sequence, optional
-        Names of the columns; default 0..c-1.
+    classes, ids : sequences, optional
+        Names of the columns, default 0..c-1; names of the rows.
     missing : {"error", "drop", "all"}, default="error"
         What to do with empty sets, which conformal prediction may give.
-    ids : sequence, optional
-        Names of the rows.
     """
     if not 0 < level < 1:
         raise CandidateError(f"the level is {level!r}; give the coverage of the sets, such as 0.9.")
@@ -148,10 +144,8 @@ def from_counts(
     ----------
     counts : array (n, c)
         Whole numbers of at least 0.
-    classes : sequence, optional
-        Names of the columns; default 0..c-1.
-    ids : sequence, optional
-        Names of the rows.
+    classes, ids : sequences, optional
+        Names of the columns, default 0..c-1; names of the rows.
     settings, **more
         See `Settings`: `rule, missing, truth_may_be_outside`.
 
