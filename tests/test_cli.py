@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -195,6 +196,13 @@ def test_every_method_can_be_cited(info):
     for entry in entries:
         assert entry.count("{") == entry.count("}")
         assert re.search(r"author = \{.*\w+.*\}", entry)
+
+
+def test_a_method_of_ones_own_does_not_cite_this_library():
+    info = oneof.list_methods()[0]
+    own = type("Own", (), {"__module__": __name__})
+    assert "names no paper" in bibtex(replace(info, venue="mine", cls=own))
+    assert "@" not in bibtex(replace(info, venue="mine", cls=own))
 
 
 def test_ctrl_c_says_how_to_go_on(oneof_program, monkeypatch):

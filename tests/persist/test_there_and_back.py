@@ -254,3 +254,13 @@ def test_a_model_of_a_method_that_is_not_known_here_says_what_to_do(tmp_path):
     with pytest.raises(ModelError, match="trained with 'mine', a method that is not known here") as caught:
         oneof.load(tmp_path / "model")
     assert "Import the module that registers it first, or add --plugin FILE.py." in str(caught.value)
+
+
+def test_the_card_of_a_model_with_ones_own_method_names_the_module(tmp_path, monkeypatch):
+    model = fitted("proden")
+    model.save(tmp_path / "model")
+    card = tmp_path / "model" / "README.md"
+    assert "```python\nimport oneof\n" in card.read_text()
+    monkeypatch.setattr(type(model.method_), "__module__", "mine")
+    model.save(tmp_path / "model")
+    assert "```python\nimport mine  # which has the method\nimport oneof\n" in card.read_text()

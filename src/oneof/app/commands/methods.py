@@ -140,8 +140,10 @@ def state_per_row(method: Any) -> str:
 
 def bibtex(info: MethodInfo) -> str:
     """The paper of a method; of a change that is ours, this library and the paper it changes."""
-    ours = [] if info.venue in VENUES else [SOFTWARE]
-    return "\n\n".join([*ours, *papers(info.cls)[:1]])
+    module = info.cls.__module__
+    ours = [SOFTWARE] if info.venue not in VENUES and module.startswith("oneof.") else []
+    nothing = f'% {module} names no paper; a line of its docstring can: Authors, "Title", Venue 2026'
+    return "\n\n".join([*ours, *papers(info.cls)[:1]]) or nothing
 
 
 def papers(cls: type) -> list[str]:

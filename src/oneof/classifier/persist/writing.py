@@ -288,8 +288,10 @@ def _quality(model: PartialLabelClassifier) -> list[str]:
 
 def _use(model: PartialLabelClassifier) -> str:
     own = ", net=MyNetwork()" if not isinstance(model.net, str) else ""
+    module = type(model.method_).__module__
+    code = "" if module.startswith("oneof.") else f"import {module}  # which has the method\n"
     lines = [
-        "import oneof",
+        f"{code}import oneof",
         "",
         f'model = oneof.load("FOLDER"{own})  # safetensors and JSON, no code is run',
         "model.predict(X)  # X: the features, in the order of training",
