@@ -274,8 +274,12 @@ class AsOne(TorchFunctionMode):
         with temporarily_pop_interpreter_stack():
             losses.sum().backward()
 
-    def grad(self, loss: Any, parameters: Sequence[Tensor], **_: Any) -> list[Tensor]:
-        (loss,) = loss if isinstance(loss, tuple) else (loss,)
+    def grad(
+        self, output: Any, parameters: Sequence[Tensor], grad_outputs: Any = None, **_: Any
+    ) -> list[Tensor]:
+        (output,) = output if isinstance(output, tuple) else (output,)
+        (slope,) = grad_outputs if isinstance(grad_outputs, tuple) else (grad_outputs,)
+        loss = output if slope is None else output * slope
         losses, level, leaves = below(loss, self.count), levels.maybe_get_level(loss), map(stored, parameters)
         with temporarily_pop_interpreter_stack():
             slopes = torch.autograd.grad(losses.sum(), list(leaves))

@@ -73,7 +73,7 @@ class WithLookAhead(RplgPlus):
             ahead = LookAhead(
                 state.net, batch.views[0], features, logits, u.mix(w.detach()), step.lr, clean.x, clean.mask
             )
-            descend(state, (w * u.slopes(META_GRADIENTS["head"](ahead))).sum(), step)
+            descend(state, w, u.slopes(META_GRADIENTS["head"](ahead)), step)
             logits = ahead.logits
             with torch.no_grad():
                 weights = weights + state.meta(z)

@@ -158,7 +158,7 @@ class WholeBranches(nn.Module):
 def halfway(u: Tensor, other: Tensor, allowed: Tensor) -> Tensor:
     """½ u + ½ of another distribution, renormalised on the allowed labels."""
     other = (other + 1e-6) * allowed  # where it has nothing left there, it is uniform
-    return 0.5 * (u + other / other.sum(dim=-1, keepdim=True).clamp(min=1e-6))
+    return torch.addcdiv(u, other, other.sum(dim=-1, keepdim=True).clamp(min=1e-6)).mul_(0.5)
 
 
 def sgd_(parameter: Tensor, velocity: Tensor, gradient: Tensor, rates: Rates) -> None:

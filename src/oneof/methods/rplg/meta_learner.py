@@ -24,13 +24,14 @@ def add_meta_learner(state: State, task: Task, n_inputs: int, hidden: int, lr: f
     state.notes |= {"meta_lr": lr, "lr": task.lr or 1.0}
 
 
-def descend(state: State, loss: Tensor, step: StepInfo) -> None:
-    """One step of g down a loss, at a rate that falls as the classifier's does.
+def descend(state: State, output: Tensor, slope: Tensor, step: StepInfo) -> None:
+    """One step of g down a loss whose derivative with respect to an output of g is known.
 
-    A classifier that hardly moves does not answer: at full pace g would run into one corner (w one-hot).
+    Its rate falls as the classifier's does. A classifier that hardly moves does not answer: at full pace g
+    would run into one corner (w one-hot).
     """
     parameters = list(state.meta.parameters())
-    for parameter, gradient in zip(parameters, averaged(torch.autograd.grad(loss, parameters))):
+    for parameter, gradient in zip(parameters, averaged(torch.autograd.grad(output, parameters, slope))):
         parameter.grad = gradient
     for group in state.optimisers["meta"].param_groups:
         group["lr"] = state.notes["meta_lr"] * (step.lr / state.notes["lr"])

@@ -28,7 +28,7 @@ from oneof.methods.base import Batch, CandidateRows, CleanBatch, State, StepInfo
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.rplg.meta_learner import add_meta_learner, descend
 from oneof.methods.rplg.reduction import Reduction, trust
-from oneof.methods.targets import candidate_softmax
+from oneof.methods.targets import candidate_softmax, grouped_softmax
 from oneof.nets import evaluation_mode
 
 
@@ -84,25 +84,20 @@ class RplgPlus(Reduction):
         # of a label without any clean row nothing can be learned, only that it was never right
         sets = state.notes["holders"].sets(truth, clean.draw) & labelled & state.notes["known"]
         g = state.meta(z)
-        descend(state, misled(g, truth, sets) + state.notes["shrink"] * mean_square(g, sets), step)
+        descend(state, g, slope(g.detach(), truth, sets, state.notes["shrink"]), step)
 
 
-def misled(g: Tensor, truth: Tensor, sets: Tensor) -> Tensor:
-    """(P2), mean over rows: how much weight goes to the true label's branch, which is misled.
+def slope(g: Tensor, truth: Tensor, sets: Tensor, shrink: float) -> Tensor:
+    """The derivative by g, (B, c), of (P2) and of `shrink` times the mean square of g within the sets.
 
-    A row whose set is no more than its label says nothing and counts as 0.
+    Both are means over rows; −log(1 − omega_y) has the derivative omega − (omega without y, renormalised).
+    A row whose set is no more than its label says nothing of branches.
     """
     others = sets.scatter(1, truth[:, None], False)
-    some = others.any(dim=1, keepdim=True)
-    inside, outside = g.masked_fill(~(sets | ~some), -torch.inf), g.masked_fill(~(others | ~some), -torch.inf)
-    # log((1 − omega_y) / (|S| − 1)); both sums are over all labels where nothing is left
-    right = outside.logsumexp(dim=1) - inside.logsumexp(dim=1) - others.sum(dim=1).clamp(min=1).log()
-    return -(right * some.squeeze(1)).mean()
-
-
-def mean_square(g: Tensor, sets: Tensor) -> Tensor:
-    """Of g within the sets, mean over labels and rows: what holds g at 0."""
-    return ((g**2 * sets).sum(dim=1) / sets.sum(dim=1).clamp(min=1)).mean()
+    several = others.any(dim=1, keepdim=True)
+    misled = (grouped_softmax(g, sets) - grouped_softmax(g, others)) * several
+    held = g * sets / sets.sum(dim=1, keepdim=True).clamp(min=1)
+    return misled.add_(held, alpha=2 * shrink).div_(len(g))
 
 
 class Holders:
@@ -111,18 +106,24 @@ class Holders:
     def __init__(self, candidates: CandidateRows) -> None:
         self.candidates = candidates
         self.rows, self.counts = candidates.by_label(several=True)
-        self.first = self.counts.cumsum(0) - self.counts
+        self.last = (self.counts - 1).clamp(min=0)
+        self.first = (self.counts.cumsum(0) - self.counts).clamp(max=max(0, len(self.rows) - 1))
+        self.all_held = bool((self.counts > 0).all())
 
     def sets(self, truth: Tensor, draw: Tensor) -> Tensor:
         """The candidate set of a random holder of each label; the label alone where nobody holds it.
 
         `draw` has a uniform number for each.
         """
-        count = self.counts[truth]
-        place = self.first[truth] + (draw * count).long().clamp(max=(count - 1).clamp(min=0))
-        alone = torch.zeros(len(truth), self.candidates.n_classes, dtype=torch.bool, device=truth.device)
-        alone = alone.scatter_(1, truth[:, None], True)
+        if self.all_held:
+            return self.borrowed(truth, draw)
+        shape = len(truth), self.candidates.n_classes
+        alone = torch.zeros(shape, dtype=torch.bool, device=truth.device).scatter_(1, truth[:, None], True)
         if not len(self.rows):
             return alone
-        sets = self.candidates.take(self.rows[place.clamp(max=len(self.rows) - 1)])
-        return torch.where((count > 0)[:, None], sets, alone)
+        return torch.where((self.counts[truth] > 0)[:, None], self.borrowed(truth, draw), alone)
+
+    def borrowed(self, truth: Tensor, draw: Tensor) -> Tensor:
+        """That of any row where nobody holds a label."""
+        place = torch.minimum((draw * self.counts[truth]).long(), self.last[truth]) + self.first[truth]
+        return self.candidates.take(self.rows[place])

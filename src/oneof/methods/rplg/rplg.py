@@ -127,7 +127,7 @@ class Rplg(Reduction):
             )
             # (18): the look-ahead's loss is linear in v, hence a constant matrix times w
             slope = u.slopes(META_GRADIENTS[self.meta_gradient](ahead))
-            descend(state, (w * slope).sum(), step)
+            descend(state, w, slope, step)
             u, stepped = self.before_real_step(state, batch, z, u, ahead)
             with torch.no_grad():  # new Gamma, same U
                 w = candidate_softmax(self.weight_logits(state, z, mu), batch.candidates)
