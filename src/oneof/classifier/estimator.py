@@ -176,7 +176,7 @@ class PartialLabelClassifier(Predictions):
             (n, channels, height, width); a network of your own gets them with every channel
             normalised, and any other array as it is. A memory-mapped array (`np.load(file,
             mmap_mode="r")`) stays in its file: batches are read while others are learned from.
-        y : mask (n, c), Candidates, list of label sets, or labels (n,)
+        y : boolean mask (n, c), Candidates, list of label sets, or labels (n,)
             What each row may be. A mask is an array, tensor, sparse matrix or data frame of booleans
             or of 0 and 1; the columns of a data frame name the classes. Lists of equal length that
             hold only 0 and 1 are read as a mask. Texts with `|` between labels are sets.

@@ -89,7 +89,7 @@ class Predictions(NetworkPart):
         Parameters
         ----------
         X : array, tensor or data frame (n, d)
-        allowed : class names, mask (n, c), Candidates or label sets, optional
+        allowed : class names, boolean mask (n, c), Candidates or label sets, optional
             Classes that can be right, for all rows or for each row. The others get probability 0, and
             the rest is renormalised.
         """

@@ -13,11 +13,10 @@ With several views the loss is their mean (the paper trains on one, without augm
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, register
-from oneof.methods.losses import set_loss
+from oneof.methods.losses import mean_of, set_loss
 
 
 @register("cc", year=2020, venue="NeurIPS", forwards=1, backwards=1)
@@ -30,4 +29,4 @@ class Cc(Method):
     shardable = True
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
-        return torch.stack([set_loss(state.net(view), batch.candidates) for view in batch.views]).mean(dim=0)
+        return mean_of([set_loss(state.net(view), batch.candidates) for view in batch.views])

@@ -36,7 +36,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid, one_hot
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
-from oneof.methods.losses import cross_entropy
+from oneof.methods.losses import cross_entropy, mean_of
 from oneof.methods.parts.schedules import at_most_a_quarter, fade_in
 from oneof.methods.parts.second_net import independent_copy
 from oneof.methods.targets import candidate_softmax, uniform
@@ -96,7 +96,7 @@ class Idgp(Method):
             present=(g / self.g_temperature).sigmoid() * batch.candidates,
         )
         losses = [self.view_loss(f, g, target, present, batch.candidates, step) for f, g in pairs]
-        return torch.stack(losses).mean(dim=0)
+        return mean_of(losses)
 
     def view_loss(
         self, f: Tensor, g: Tensor, target: Tensor, present: Tensor, mask: Tensor, step: StepInfo

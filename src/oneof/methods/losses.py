@@ -13,9 +13,12 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 def mean_cross_entropy(logits: list[Tensor], target: Tensor) -> Tensor:
     """Cross-entropy against one target, averaged over the views."""
-    if len(logits) == 1:
-        return cross_entropy(logits[0], target)
-    return sum(cross_entropy(z, target) for z in logits) / len(logits)  # type: ignore[return-value]
+    return mean_of([cross_entropy(z, target) for z in logits])
+
+
+def mean_of(losses: list[Tensor]) -> Tensor:
+    """The mean of the losses of several views; of one view, as on tables, its loss."""
+    return losses[0] if len(losses) == 1 else sum(losses) / len(losses)  # type: ignore[return-value]
 
 
 def set_loss(logits: Tensor, mask: Tensor) -> Tensor:

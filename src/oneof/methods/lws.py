@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
-from oneof.methods.targets import restrict
+from oneof.methods.losses import mean_of
+from oneof.methods.targets import grouped_softmax, restrict
 from oneof.nets.base import peek
 
 
@@ -49,7 +50,7 @@ class Lws(Method):
         losses = [
             leveraged_loss(state.net(view), batch.candidates, weights, self.leverage) for view in batch.views
         ]
-        return torch.stack(losses).mean(dim=0)
+        return mean_of(losses)
 
     def after_step(self, state: State, batch: Batch, step: StepInfo) -> None:
         weights = group_softmax(peek(state.net, batch.views[0]), batch.candidates)
@@ -75,8 +76,4 @@ def leveraged_loss(logits: Tensor, mask: Tensor, weights: Tensor, leverage: floa
 
 def group_softmax(logits: Tensor, mask: Tensor) -> Tensor:
     """Softmax within the candidates, and separately within the other labels."""
-    rest = ~mask  # of a full set: nothing, so that what is said of it is never chosen
-    top, top_of_rest = (logits.masked_fill(~part, float("-inf")).amax(-1, True) for part in (mask, rest))
-    e = (logits - torch.where(mask, top, top_of_rest)).exp()
-    mass, mass_of_rest = ((e * part).sum(-1, keepdim=True) for part in (mask, rest))
-    return e / torch.where(mask, mass, mass_of_rest)
+    return grouped_softmax(logits, mask) + grouped_softmax(logits, ~mask)
