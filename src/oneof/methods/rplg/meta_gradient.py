@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -96,7 +97,7 @@ def difference(step: LookAhead) -> Tensor:
 @torch.no_grad()
 def head(step: LookAhead) -> Tensor:
     """Closed form where only the last layer moves: no autograd at all."""
-    layer = linear_head(step.net)
+    layer = cast(nn.Linear, step.net.head)  # `setup` has seen that it is one
     h, p = step.features.detach(), step.logits.detach().softmax(dim=-1)
     rate = step.lr / len(h)
     with evaluation_mode(step.net):
@@ -171,14 +172,13 @@ def trainable(net: nn.Module) -> dict[str, Tensor]:
     return {name: p for name, p in net.named_parameters() if p.requires_grad}
 
 
-def linear_head(net: Net) -> nn.Linear:
-    layer = getattr(net, "head", None)
-    if not isinstance(layer, nn.Linear):
+def check_linear_head(net: Net) -> None:
+    kind = type(net.head)
+    if not issubclass(kind, nn.Linear):
         raise TypeError(
-            f"the meta-gradient 'head' needs a net whose head is an nn.Linear, not {type(layer).__name__}.\n"
+            f"the meta-gradient 'head' needs a net whose head is an nn.Linear, not {kind.__name__}.\n"
             "  Use meta_gradient='difference', or give the net as a pair (features, nn.Linear)."
         )
-    return layer
 
 
 @contextmanager

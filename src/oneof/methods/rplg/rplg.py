@@ -24,7 +24,12 @@ from torch import Tensor, nn
 from oneof.methods.base import Batch, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.rplg.branches import Opinions
-from oneof.methods.rplg.meta_gradient import META_GRADIENTS, LookAhead, default_generator_state, linear_head
+from oneof.methods.rplg.meta_gradient import (
+    META_GRADIENTS,
+    LookAhead,
+    check_linear_head,
+    default_generator_state,
+)
 from oneof.methods.rplg.meta_learner import add_meta_learner, descend
 from oneof.methods.rplg.reduction import Reduction
 from oneof.methods.targets import candidate_softmax
@@ -97,7 +102,7 @@ class Rplg(Reduction):
 
     def learns_weights(self, task: Task) -> bool:
         if self.meta_gradient == "head":
-            linear_head(task.net)
+            check_linear_head(task.net)
         if not task.has_clean:
             warnings.warn(
                 "there are no clean rows to learn the branch weights from; they stay uniform (RPLG-NM)",
