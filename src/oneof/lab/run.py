@@ -72,14 +72,13 @@ def run_lab(
     def say(text: str) -> None:
         print(text, file=stream or sys.stderr)
 
-    Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
+    plan = Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
     with alone(folder):
-        records = Records(folder)
+        records = plan.records = Records(folder)  # another lab may have written until now
         for line in records.damaged:
             say(f"{folder}: {line}; it is left out, and a job that has no other record runs again")
         if retry_failed:
             records.by_job = {job: r for job, r in records.by_job.items() if r["status"] != "failed"}
-        plan = Plan(protocol, records, strict)
         for name, reason in plan.left_out.items():
             say(f"{name} is left out: {reason}")
         if gone := plan.no_longer_in(folder):
