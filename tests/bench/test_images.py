@@ -264,7 +264,7 @@ def test_tiny_imagenet_from_its_files_to_a_record(rule, tmp_path, monkeypatch):
         assert record["config"]["data"]["candidates"]["rule"] == rule["rule"]
         assert len(record["result"]["curves"]["test"]) == 2
     (result,) = read_folder(tmp_path / "lab")
-    assert {label for _, _, label in result.cells} == {"rplg", "proden"}
+    assert {cell.label for cell in result.cells} == {"rplg", "proden"}
     stored = (tmp_path / "data" / "candidates" / "tiny-imagenet_conv_q.npy").exists()
     assert stored == (rule["rule"] == "instance")  # the generator is trained once and kept
 

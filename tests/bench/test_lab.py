@@ -61,12 +61,12 @@ def test_a_grid_is_searched_and_its_trainings_are_not_repeated(data, tmp_path):
     # two settings on split 0, the better one also on splits 1 and 2; PRODEN has nothing to choose
     assert outcome.ran == (2 + 2) + 3
     (result,) = read_folder(tmp_path)
-    cell = result.cells["linear", data, "rplg-nm"]
+    cell = result.nets["linear"].rows[data]["rplg-nm"]
     scores = {values["params"].get("alpha", 0.5): score for values, score in cell.tried}
     assert list(scores) == [0.5, 0.3]
     assert scores[cell.configuration["params"].get("alpha", 0.5)] == max(scores.values())
-    assert result.cells["linear", data, "proden"].tried == []
-    rows = tried(result, "linear").rows
+    assert result.nets["linear"].rows[data]["proden"].tried == []
+    rows = tried(result.nets["linear"]).rows
     assert [("(chosen)" in row[3].text) for row in rows].count(True) == 1
     assert len(rows) == 2
 
@@ -77,7 +77,7 @@ def test_an_interrupted_lab_continues(data, tmp_path):
         run(protocol, tmp_path / "a", Inline(stop_after=4))
     assert len(Records(tmp_path / "a")) == 4
     (result,) = read_folder(tmp_path / "a")  # an unfinished lab can be looked at
-    assert sum(len(cell.records) for cell in result.cells.values()) == 0
+    assert sum(len(cell.records) for cell in result.cells) == 0
     _, runner = run(protocol, tmp_path / "a")
     assert len(runner.ran) == 6
     run(protocol, tmp_path / "b")
@@ -105,7 +105,7 @@ def test_a_configuration_that_fails_is_not_chosen(data, tmp_path):
     assert [cell.chosen for cell in outcome.plan.cells] == [1, 1]
     assert len(outcome.failed) == 2
     (result,) = read_folder(tmp_path)
-    assert all(len(cell.records) == 3 for cell in result.cells.values())
+    assert all(len(cell.records) == 3 for cell in result.cells)
 
 
 def test_where_nothing_can_be_trained_there_is_no_report(data, tmp_path):
