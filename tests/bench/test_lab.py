@@ -154,16 +154,24 @@ def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, mo
     assert lines[-1].startswith("toy  10/10 done")
 
 
-def test_a_terminal_shows_a_bar(data, tmp_path):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
+
+def test_a_terminal_shows_a_bar(data, tmp_path):
     stream = Terminal()
     outcome = run_lab(toy_protocol(data, lr=1e30), tmp_path, Inline(), stream=stream)
     assert outcome.plan.complete
     assert "failed: " in stream.getvalue()
     assert "10/10" in stream.getvalue()
+
+
+def test_a_terminal_without_rich_shows_lines(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    stream = Terminal()
+    assert run_lab(toy_protocol(data), tmp_path, Inline(), stream=stream).plan.complete
+    assert stream.getvalue().splitlines()[-1].startswith("toy  10/10 done")
 
 
 def test_what_cannot_run_leaves_no_folder(tmp_path, monkeypatch):
