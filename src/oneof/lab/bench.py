@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from oneof.lab.runners.base import Runner
+    from oneof.lab.runners import Runner
 
 
 @dataclass

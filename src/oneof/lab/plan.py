@@ -212,10 +212,10 @@ class Plan:
         file = self._file(folder)
         return read_plan(file) if file.exists() else {}
 
-    def no_longer_in(self, folder: Path) -> list[str]:
-        """Reported rows of an earlier plan in the folder that this one lacks."""
+    def without(self, earlier: Mapping[str, Any]) -> list[str]:
+        """Reported rows of an earlier plan that this one lacks."""
         here = {(cell.data, cell.net, cell.entry.label) for cell in self.cells}
-        there = [c for c in self.earlier(folder).get("cells", ()) if c["reported"]]
+        there = [c for c in earlier.get("cells", ()) if c["reported"]]
         gone = [c for c in there if (c["data"], c["net"], c["label"]) not in here]
         return [f"{c['label']} on {c['data']}" for c in gone]
 

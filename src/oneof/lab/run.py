@@ -19,7 +19,7 @@ from oneof.lab.plan import Plan
 from oneof.lab.progress import JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
 from oneof.lab.records import Job, Record, Records, alone
-from oneof.lab.runners.base import Runner
+from oneof.lab.runners import Runner
 
 
 @dataclass
@@ -81,7 +81,8 @@ def run_lab(
             records.by_job = {job: r for job, r in records.by_job.items() if r["status"] != "failed"}
         for name, reason in plan.left_out.items():
             say(f"{name} is left out: {reason}")
-        if gone := plan.no_longer_in(folder):
+        earlier = plan.earlier(folder)
+        if gone := plan.without(earlier):
             say(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
@@ -92,7 +93,7 @@ def run_lab(
         queue = _ready(plan, records, others, running)
         if not queue and plan.complete:
             # looked at, not run: the versions stay those that the numbers were made with
-            plan.save(folder, facts | {"versions": plan.earlier(folder).get("versions", facts["versions"])})
+            plan.save(folder, facts | {"versions": earlier.get("versions", facts["versions"])})
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
         times = JobTimes((record for found in (records, *others) for record in found), minutes)

@@ -19,10 +19,9 @@ from oneof.datasets import Scaling, hold_out, split_80_10_10
 from oneof.lab import LabError
 from oneof.lab.prepared import Prepared, prepare
 from oneof.lab.records import Job, Record
-from oneof.lab.runners.base import Place
+from oneof.lab.runners import Place
 from oneof.methods import make_method
 from oneof.nets import build_net
-from oneof.tables.files import write_text
 from oneof.training import CleanRows, Recipe, Run, Trained, train
 from oneof.training.predict import predict
 from oneof.views import ImageViews, RowItself, Views
@@ -41,21 +40,18 @@ class TimedRun(Run):
     def __init__(self, folder: Path, epochs: int, until: float | None) -> None:
         super().__init__(folder)
         self.epochs, self.until = epochs, until
-        self.spent = self.folder / "seconds.txt"
         self.before, self.began = 0.0, time.perf_counter()
         """Seconds up to the checkpoint from which it continues, and when it went on from there."""
 
     def start(self, config: dict[str, Any]) -> dict[str, Any] | None:
         checkpoint = super().start(config)
-        if checkpoint is not None and self.spent.exists():
-            self.before = float(self.spent.read_text(encoding="utf-8"))
+        if checkpoint is not None:
+            self.before = checkpoint.get("seconds", 0.0)
         self.began = time.perf_counter()
         return checkpoint
 
     def save(self, checkpoint: dict[str, Any]) -> None:
-        super().save(checkpoint)
-        spent = self.before + time.perf_counter() - self.began
-        write_text(self.spent, str(spent))  # now, since the process may be killed before its end
+        super().save({**checkpoint, "seconds": self.before + time.perf_counter() - self.began})
         if self.until is not None and time.time() > self.until and len(checkpoint["history"]) < self.epochs:
             raise OutOfTime
 
