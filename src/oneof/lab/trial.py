@@ -19,7 +19,7 @@ from oneof.datasets import Scaling, hold_out, split_80_10_10
 from oneof.lab import LabError
 from oneof.lab.prepared import Prepared, prepare
 from oneof.lab.records import Job, Record
-from oneof.lab.runners import Place
+from oneof.lab.runners import HERE, Place
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
@@ -56,9 +56,8 @@ class TimedRun(Run):
             raise OutOfTime
 
 
-def run_job(job: Job, place: Place | None = None) -> Record:
+def run_job(job: Job, place: Place = HERE) -> Record:
     """The record of a job, whatever happens in it; of status `stopped` where the time was up."""
-    place = place or Place()
     began = time.perf_counter()
     record: Record = {"job": job.hash, "config": dict(job.config)}
     run: TimedRun | None = None
@@ -98,11 +97,8 @@ class Parts:
     """Whether the rows to select by are in the loss; their accuracy then says nothing."""
 
 
-def run_trial(
-    config: Mapping[str, Any], place: Place | None = None, run: TimedRun | None = None
-) -> dict[str, Any]:
+def run_trial(config: Mapping[str, Any], place: Place = HERE, run: TimedRun | None = None) -> dict[str, Any]:
     """Train once; accuracies are those of the selected epoch."""
-    place = place or Place()
     data = prepare(config["data"]["name"], config["data"]["candidates"])
     if config["data"]["hash"] != data.hash:
         raise LabError(
@@ -112,17 +108,14 @@ def run_trial(
     parts = divide(data, config)
     method, net = dict(config["method"]), dict(config["net"])
     method_name, net_name = method.pop("name"), net.pop("name")
-    shape = parts.x.shape[1:]
-    recipe = dict(config["recipe"])
-    if "milestones" in recipe:
-        recipe["milestones"] = tuple(recipe["milestones"])
+    shape, seed = parts.x.shape[1:], config["split"]["seed"]
     began = time.perf_counter()
     trained = train(
         make_method(method_name, method),
         lambda: build_net(net_name, shape[0] if len(shape) == 1 else tuple(shape), data.n_classes, **net),
         parts.x,
         parts.candidates,
-        recipe=Recipe(**{"speed": place.speed, **recipe}, seed=config["split"]["seed"], device=place.device),
+        recipe=Recipe(**{"speed": place.speed, **config["recipe"]}, seed=seed, device=place.device),
         clean=parts.clean,
         selection=parts.selection,
         test=parts.test if config["curves"] else None,
@@ -135,22 +128,18 @@ def run_trial(
 
 def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
     """Training, validation and test rows, and what the clean rows of this job are used for."""
-    rule, seed = config["split"]["rule"], config["split"]["seed"]
-    views: Views = RowItself()
-    if rule == "80/10/10":
-        split = split_80_10_10(len(data.x), seed)
-        x = Scaling.fit(data.x[split.train], config["scaling"]).apply(data.x)
-        test = (x[split.test], data.truth[split.test])
-    elif rule == "90/10, official test":
-        assert data.test is not None
-        split, x, test = hold_out(len(data.x), 0.1, seed, labels=data.truth), data.x, data.test
-        if data.pixels is not None:
-            views = ImageViews(*data.pixels, **config["views"])
-        else:
-            scaling = Scaling.fit(x[split.train], config["scaling"])
-            x, test = scaling.apply(x), (scaling.apply(test[0]), test[1])
+    seed, x, test = config["split"]["seed"], data.x, data.test
+    if test is None:
+        split = split_80_10_10(len(x), seed)
     else:
-        raise LabError(f"unknown split rule {rule!r}; there are 80/10/10 and 90/10, official test.")
+        split = hold_out(len(x), 0.1, seed, labels=data.truth)
+    views: Views = RowItself()
+    if data.pixels is not None:
+        views = ImageViews(*data.pixels, **config["views"])
+    else:
+        scaling = Scaling.fit(x[split.train], config["scaling"])
+        x, test = scaling.apply(x), test and (scaling.apply(test[0]), test[1])
+    test = test or (x[split.test], data.truth[split.test])
     rows = split.validation
     sets = data.candidates.rows(rows)
     clean = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])

@@ -30,6 +30,9 @@ class Place:
         return {"device": name, "speed": self.speed, "torch": torch.__version__}
 
 
+HERE = Place()
+
+
 class Runner:
     """Runs jobs: this one in this process, one after the other, others elsewhere. Leaving the context ends
     everything that it started."""
