@@ -1,6 +1,8 @@
 import importlib
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +55,13 @@ def test_what_the_issue_of_the_tables_asks_for():
         assert declared.recipe["batch_size"] == 256
     assert PROTOCOLS["table2"].recipe["epochs"] == 250
     assert PROTOCOLS["table2"].recipe["patience"] == 50
+
+
+def test_the_page_of_the_lab_lists_every_protocol():
+    page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
+    listed = {name: row[-2].strip() for row in rows for name in re.findall("`(.*?)`", row[1])}
+    assert listed == {name: str(len(declared.seeds)) for name, declared in PROTOCOLS.items()}
 
 
 def test_rows_in_the_loss_never_select():
