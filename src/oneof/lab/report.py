@@ -137,13 +137,12 @@ def verdict(part: NetResult) -> list[str]:
     reference = part.protocol.reference
     name, lines = method_title(reference), []
     for data, rows in part.rows.items():
-        rivals = part.ranked(data)
-        rivals.pop(reference, None)
+        rivals = [rival for rival in rows.values() if rival.ranked and rival.label != reference]
         if reference not in rows or not rivals:
             continue
         cell = rows[reference]
-        tests = [test for rival in rivals.values() if (test := part.comparison(rival)) is not None]
-        above, alone = sum(rival.mean > cell.mean for rival in rivals.values()), len(cell.records) == 1
+        tests = [rival.comparison for rival in rivals if rival.comparison is not None]
+        above, alone = sum(rival.mean > cell.mean for rival in rivals), len(cell.records) == 1
         better, worse = (sum(t.mark == mark for t in tests) for mark in "•◦")
         ahead, behind = _ahead_and_behind([t for t in tests if t.n > 2 and t.p_corrected < LEVEL])
         first = "is first" if alone else "has the best mean"
@@ -174,7 +173,7 @@ def comparisons(part: NetResult) -> Grid:
     """The reference minus every other row, with three tests and the published difference."""
     p, rows = part.protocol, []
     for cell in part.cells:
-        test = part.comparison(cell)
+        test = cell.comparison
         if test is None:
             continue
         theirs, other = (published(p.paper_table, row, cell.data) for row in (p.reference, cell.label))
@@ -189,13 +188,9 @@ def comparisons(part: NetResult) -> Grid:
 
 def over_cells(result: Result) -> Grid:
     """In how many cells (nets and data sets) the reference is ahead of each other row, all tests counted."""
-    by_row: dict[str, list[Comparison]] = {label: [] for label in result.labels}
-    for part in result.nets.values():
-        for cell in part.cells:
-            if (test := part.comparison(cell)) is not None:
-                by_row[cell.label].append(test)
     rows = []
-    for label, tests in by_row.items():
+    for label in result.labels:
+        tests = [c.comparison for c in result.cells if c.label == label and c.comparison is not None]
         if len(tests) < 2 or any(t.n < 3 for t in tests):
             continue
         adjusted = holm([t.p_corrected for t in tests])

@@ -36,6 +36,16 @@ class CellResult:
     configuration: dict[str, Any] | None
     tried: list[tuple[dict[str, Any], float | None]]
     """Every configuration of the search with its mean score, in the order of the search."""
+    best: bool = False
+    """Whether no ranked row has a higher mean on the data set, to the two digits that are shown."""
+    rank: float | None = None
+    """Mean over the splits that all ranked rows have; None: it is not ranked, or they share none."""
+    comparison: Comparison | None = None
+    """The reference row against this one."""
+
+    @property
+    def ranked(self) -> bool:
+        return self.label not in UNRANKED
 
     @cached_property
     def test(self) -> dict[int, float]:
@@ -77,62 +87,56 @@ class NetResult:
         for cell in cells:
             if cell.records:
                 self.rows.setdefault(cell.data, {})[cell.label] = cell
-
-    def ranked(self, data: str) -> dict[str, CellResult]:
-        return {label: cell for label, cell in self.rows[data].items() if label not in UNRANKED}
-
-    def comparison(self, cell: CellResult) -> Comparison | None:
-        """The reference row against this one."""
-        ours = self.rows.get(cell.data, {}).get(self.protocol.reference)
-        return None if ours is None or ours is cell else compare(ours.test, cell.test)
-
-    def best(self, data: str) -> set[str]:
-        """The rows with the highest mean, to the two digits that are shown."""
-        means = {label: round(cell.mean, 2) for label, cell in self.ranked(data).items()}
-        return {name for name, mean in means.items() if mean == max(means.values())}
-
-    def split_ranks(self, data: str) -> dict[str, float]:
-        """Mean rank of every row over the splits that all rows have."""
-        tests = {label: cell.test for label, cell in self.ranked(data).items()}
-        shared = sorted(set.intersection(*map(set, tests.values()))) if tests else []
-        if not shared:
-            return {}
-        means = ranks([[test[seed] for test in tests.values()] for seed in shared])
-        return dict(zip(tests, map(float, means)))
+        for rows in self.rows.values():
+            _place(rows, self.protocol.reference)
 
     def mean_ranks(self) -> dict[str, float]:
         """Mean over data sets of the mean rank over splits; rows that some data set lacks are left out."""
-        per_set = [found for data in self.rows if (found := self.split_ranks(data))]
-        if not per_set:
-            return {}
-        everywhere = [name for name in per_set[0] if all(name in found for found in per_set)]
-        return {name: float(np.mean([found[name] for found in per_set])) for name in everywhere}
+        found = [{n: c.rank for n, c in rows.items() if c.rank is not None} for rows in self.rows.values()]
+        per_set = [by_row for by_row in found if by_row]
+        everywhere = [name for name in self.labels if per_set and all(name in by_row for by_row in per_set)]
+        return {name: float(np.mean([by_row[name] for by_row in per_set])) for name in everywhere}
 
     def ranking(self) -> CriticalDifference | None:
         """Ranks of the mean accuracies over the data sets."""
-        scores: dict[str, dict[str, float]] = {label: {} for label in self.labels}
-        for data in self.rows:
-            for label, cell in self.ranked(data).items():
-                scores[label][data] = cell.mean
-        return critical_difference({label: found for label, found in scores.items() if found})
+        scores: dict[str, dict[str, float]] = {}
+        for label in self.labels:
+            cells = [rows[label] for rows in self.rows.values() if label in rows and rows[label].ranked]
+            if cells:
+                scores[label] = {cell.data: cell.mean for cell in cells}
+        return critical_difference(scores)
 
     def summary(self) -> dict[str, Any]:
         """Data set → row → its numbers."""
-        return {data: self._summary_of(data) for data in self.rows}
+        return {d: {label: _numbers(cell) for label, cell in rows.items()} for d, rows in self.rows.items()}
 
-    def _summary_of(self, data: str) -> dict[str, Any]:
-        place, found = self.split_ranks(data), {}
-        for label, cell in self.rows[data].items():
-            n = len(cell.records)
-            std = round(cell.std, 4) if n > 1 else None
-            values: dict[str, Any] = {"mean": round(cell.mean, 4), "std": std, "n": n}
-            if label in place:
-                values["mean_rank"] = round(place[label], 4)
-            if test := self.comparison(cell):
-                values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
-                values["mark"] = test.mark
-            found[label] = values
-        return found
+
+def _place(rows: dict[str, CellResult], reference: str) -> None:
+    """Say of every row on a data set how it stands beside the others."""
+    ranked = [cell for cell in rows.values() if cell.ranked]
+    highest = max((round(cell.mean, 2) for cell in ranked), default=0.0)
+    shared = sorted(set.intersection(*(set(cell.test) for cell in ranked))) if ranked else []
+    for cell in ranked:
+        cell.best = round(cell.mean, 2) == highest
+    if shared:
+        for cell, rank in zip(ranked, ranks([[cell.test[seed] for cell in ranked] for seed in shared])):
+            cell.rank = float(rank)
+    for label, cell in rows.items():
+        if reference in rows and label != reference:
+            cell.comparison = compare(rows[reference].test, cell.test)
+
+
+def _numbers(cell: CellResult) -> dict[str, Any]:
+    """What `summary.json` says of a cell."""
+    n = len(cell.records)
+    std = round(cell.std, 4) if n > 1 else None
+    values: dict[str, Any] = {"mean": round(cell.mean, 4), "std": std, "n": n}
+    if cell.rank is not None:
+        values["mean_rank"] = round(cell.rank, 4)
+    if test := cell.comparison:
+        values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
+        values["mark"] = test.mark
+    return values
 
 
 class Result:

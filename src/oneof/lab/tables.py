@@ -109,10 +109,10 @@ def _cell(part: NetResult, data: str, label: str) -> Shown:
     cell = part.rows[data].get(label)
     if cell is None:
         return Shown("–")
-    test, n = part.comparison(cell), len(cell.records)
+    test, n = cell.comparison, len(cell.records)
     spread = f" ± {cell.std:.2f}" if n > 1 else ""  # one training says nothing about it
     text = f"{cell.mean:.2f}{spread}" + (f" (n={n})" if n < cell.planned else "")
-    return Shown(text, label in part.best(data), test.mark if test else "")
+    return Shown(text, cell.best, test.mark if test else "")
 
 
 def _paper_cell(part: NetResult, data: str, label: str) -> Shown:
