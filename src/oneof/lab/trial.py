@@ -93,7 +93,7 @@ class Parts:
     """Validation rows and their candidate sets."""
     test: tuple[Any, np.ndarray]
     views: Views
-    in_loss: bool = False
+    in_loss: bool
     """Whether the rows to select by are in the loss; their accuracy then says nothing."""
 
 
@@ -140,24 +140,25 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
         scaling = Scaling.fit(x[split.train], config["scaling"])
         x, test = scaling.apply(x), test and (scaling.apply(test[0]), test[1])
     test = test or (x[split.test], data.truth[split.test])
-    rows = split.validation
+    rows, information = split.validation, config["information"]
     sets = data.candidates.rows(rows)
-    clean = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
-    train_sets = data.candidates.take(split.train)
-    parts = Parts(x[split.train], train_sets, clean, clean, (x[rows], sets), test, views)
+    clean = selection = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
+    if information == "half":
+        clean, selection = clean.divide(0.5, seed)
     if "clean_share" in config:
         few = max(1, round(config["clean_share"] * len(data.x)))
-        chosen = np.random.default_rng(seed).permutation(len(rows))[:few]
-        parts.clean = CleanRows(clean.x[chosen], clean.mask[chosen])
-    if config["information"] == "none":
-        parts.clean = None
-    if config["epoch_by"] == "candidates":  # no label is used at all, not even by methods that could
-        parts.clean, parts.selection = None, CleanRows(x[rows], sets, "held-out sets")
-    elif config["information"] == "half":
-        parts.clean, parts.selection = clean.divide(0.5, seed)
-    else:
-        parts.in_loss = config["information"] == "loss"
-    return parts
+        clean = clean.take(np.random.default_rng(seed).permutation(len(clean))[:few])
+    no_label = config["epoch_by"] == "candidates"  # at all, not even for methods that could use it
+    return Parts(
+        x[split.train],
+        data.candidates.take(split.train),
+        None if no_label or information == "none" else clean,
+        CleanRows(x[rows], sets, "held-out sets") if no_label else selection,
+        (x[rows], sets),
+        test,
+        views,
+        in_loss=information == "loss" and not no_label,
+    )
 
 
 def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
