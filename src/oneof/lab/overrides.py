@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
+from oneof.datasets.scaling import KINDS as SCALINGS
 from oneof.lab import LabError
 from oneof.lab.bench import BenchOptions
 from oneof.lab.prepared import is_file, is_table
@@ -18,6 +19,9 @@ from oneof.methods import list_methods, make_method
 from oneof.methods.base import read_setting
 from oneof.training import Recipe
 from oneof.views.images import POLICIES
+
+WORDS = {"policy": tuple(POLICIES), "scaling": tuple(SCALINGS)}
+"""What some settings must be one of."""
 
 
 def override(protocol: Protocol, given: BenchOptions) -> Protocol:
@@ -54,6 +58,11 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
     made = replace(protocol, **changes)
     for setting in given.set:
         made = _set(made, setting)
+        recipe = {**made.recipe, **made.report_recipe, "lr": made.lr, "weight_decay": made.weight_decay}
+        try:  # now: else every job would fail, and its failure be recorded
+            Recipe(**recipe).check()
+        except (TypeError, ValueError) as error:
+            raise LabError(f"--set {setting}: {error}") from None
     return made
 
 
@@ -111,8 +120,9 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
     if not dot:
         if key not in ("lr", "weight_decay", "scaling", "policy"):
             raise LabError(f"--set {setting}: {protocol.name} has no {key!r} that can be set.")
-        if key == "policy" and value not in POLICIES:
-            raise LabError(f"--set {setting}: there is no such policy; there are {', '.join(POLICIES)}.")
+        words = WORDS.get(key)
+        if words is not None and value not in words:
+            raise LabError(f"--set {setting}: there is no such {key}; there are {', '.join(words)}.")
         return replace(protocol, **{key: value})
     entries = [e for e in protocol.entries if owner in (e.label, e.method)]
     if not entries:
