@@ -202,6 +202,20 @@ def test_figures_of_the_other_protocols(tmp_path):
     }
 
 
+def test_a_row_without_a_number_is_left_out_of_the_figure_by_number(tmp_path):
+    """`oneof bench sensitivity --methods "alpha 0.5" proden`: PRODEN is in the table, not in the figure."""
+    for rows, drawn in (
+        ((Row("alpha 0.5", "rplg"), Row("proden", "proden")), True),
+        (default_rows("cc"), False),
+    ):
+        protocol = toy_protocol(
+            write_mat(tmp_path), entries=rows, reference=rows[0].label, figures=("sensitivity",)
+        )
+        folder = made_up_folder(tmp_path / rows[0].label, protocol, {})
+        write_report(folder)
+        assert (folder / "figures" / "toy-linear-sensitivity.png").exists() == drawn
+
+
 def test_image_protocols_show_accuracy_against_cost(folder, tmp_path):
     (result,) = read_folder(folder)
     names = {figure.name for figure in draw_figures(result.nets["linear"], tmp_path)}

@@ -129,14 +129,24 @@ def learning_curves(part: NetResult, path: Path) -> Path | None:
     return by_data(path, data, height, draw, "epoch", "test accuracy in %", legend=True)
 
 
+def value_of(label: str) -> float | None:
+    """The number at the end of a row's name; none is 0, and a row without either has no place on the axis."""
+    value = label.rpartition(" ")[2]
+    try:
+        return 0.0 if value == "none" else float(value.rstrip("%"))
+    except ValueError:
+        return None
+
+
 def by_value(x: str, part: NetResult, path: Path) -> Path | None:
-    """Accuracy against the number at the end of the rows' names, one line per name before it; none is 0."""
+    """Accuracy against the number at the end of the rows' names, one line per name before it."""
+    names = {label: label.rpartition(" ")[0] for label in part.labels if value_of(label) is not None}
 
     def draw(axis: Any, d: str) -> None:
         lines: dict[str, dict[float, CellResult]] = {}
         for label, cell in part.rows[d].items():
-            name, _, value = label.rpartition(" ")
-            lines.setdefault(name, {})[0.0 if value == "none" else float(value.rstrip("%"))] = cell
+            if (value := value_of(label)) is not None:
+                lines.setdefault(names[label], {})[value] = cell
         for i, (name, cells) in enumerate(lines.items()):
             values, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
             error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
@@ -146,8 +156,8 @@ def by_value(x: str, part: NetResult, path: Path) -> Path | None:
             axis.plot(values[best], y[best], "D", color=COLOURS[i], ms=6, zorder=4)
         axis.margins(y=0.25)
 
-    several = len({label.rpartition(" ")[0] for label in part.labels}) > 1
-    return by_data(path, list(part.rows), 2.6, draw, x, "test accuracy in %", several)
+    several = len(set(names.values())) > 1
+    return by_data(path, list(part.rows), 2.6, draw, x, "test accuracy in %", several) if names else None
 
 
 Lines = tuple[tuple[str, str, str], ...]
