@@ -21,6 +21,7 @@ from oneof.lab.run import run_lab
 from oneof.lab.runners.local import LocalRunner, default_workers, free_memory
 from oneof.lab.search import Search
 from oneof.lab.summary import read_folder
+from oneof.lab.tables import as_text
 from tests.bench.toy import Inline, toy_protocol, write_mat
 
 TIMES = ("seconds", "train_seconds")
@@ -93,6 +94,8 @@ def test_a_failing_job_stops_nothing(data, tmp_path):
     assert len(outcome.failed) == 3
     assert "failed: " in stream.getvalue()
     assert "TrainingError" in stream.getvalue()
+    (result,) = read_folder(tmp_path)
+    assert "No reported training succeeded; --retry-failed runs them again." in as_text(result)
     again, runner = run(protocol, tmp_path)
     assert again.ran == 0
     _, runner = run(protocol, tmp_path, retry_failed=True)

@@ -126,8 +126,10 @@ def _paper_cell(part: NetResult, data: str, label: str) -> Shown:
 def notes(part: NetResult) -> list[str]:
     """What stands below every table."""
     result, p, cells = part.result, part.protocol, part.cells
-    counts = sorted({len(c.records) for c in cells if c.records})
-    if not counts:
+    counts, failed = sorted({len(c.records) for c in cells if c.records}), sum(c.failed for c in cells)
+    if failed and failed == sum(c.planned for c in cells):
+        lines = ["No reported training succeeded; --retry-failed runs them again."]
+    elif not counts:
         lines = ["No reported split is done yet: the same command goes on."]
         if p.search is not None:
             lines += ["Hyper-parameters are searched first; --configurations 1 takes the defaults instead."]
@@ -151,7 +153,6 @@ def notes(part: NetResult) -> list[str]:
         )
     if any(published(p.paper_table, label, d) for label in result.labels for d in result.data):
         lines.append("Paper: the published mean, in brackets ours minus it.")
-    failed = sum(c.failed for c in cells)
     if failed:
         lines.append(f"{failed} reported trainings failed and are not in the means.")
     lines += [f"Left out: {damaged}." for damaged in result.damaged]
