@@ -66,6 +66,13 @@ def test_what_a_choice_by_the_selection_rows_promises_too_much(folder, tmp_path)
     assert "election" not in as_markdown(grid(read_back().nets["linear"]))
 
 
+def test_a_choice_by_candidate_sets_has_no_accuracy_on_the_selection_rows(tmp_path):
+    """`--select-by covering`: what such a record calls selection is a covering rate."""
+    protocol = toy_protocol(write_mat(tmp_path), criterion="covering")
+    (result,) = read_folder(made_up_folder(tmp_path / "lab", protocol, SCORES))
+    assert "election" not in as_markdown(grid(result.nets["linear"]))
+
+
 def test_one_split_has_no_spread_and_no_tests(tmp_path):
     protocol = toy_protocol(
         write_mat(tmp_path), entries=default_rows("rplg", "proden"), reference="rplg", seeds=(0,)

@@ -62,8 +62,12 @@ class CellResult:
 
     @cached_property
     def selection_minus_test(self) -> float | None:
-        """In points: the accuracy on the rows that choose, less the one on test rows. None: not recorded."""
-        if not self.records or any("selection" not in r["result"] for r in self.records):
+        """In points: the accuracy on the rows that choose, less the one on test rows. None: not recorded, or
+        candidate sets chose, and what is recorded is how often they hold the prediction."""
+        by_labels = [
+            "selection" in r["result"] and r["config"].get("epoch_by") != "candidates" for r in self.records
+        ]
+        if not by_labels or not all(by_labels):
             return None
         return 100 * self.mean_of("selection") - self.mean
 
