@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common import print_json, print_table
+from oneof.lab.bench import BenchOptions
 from oneof.lab.overrides import override
 from oneof.lab.prepared import prepare
 from oneof.lab.protocol import Protocol
@@ -87,7 +88,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=60)
     options = parser.parse_args()
-    protocol = override(PROTOCOLS["quick"], splits=options.splits, epochs=options.epochs)
+    protocol = override(PROTOCOLS["quick"], BenchOptions(splits=options.splits, epochs=options.epochs))
     prepare("digits")  # the generator of the candidate sets is trained once per data folder
     load_before = os.getloadavg()[0]
     one, two = measure(protocol, 1), measure(protocol, 2)

@@ -27,7 +27,7 @@ def main() -> None:
     results = {r.protocol.name: r for r in read_folder(Path("results/table2"))}
     rows, figures = [], {}
     for data, method in ROWS:
-        records = results["table2"].cells["mlp", data, method].records
+        records = results["table2"].nets["mlp"].rows[data][method].records
         before = np.array([100 * r["result"]["test"] for r in records])
         after = np.array([100 * run_job(Job(dict(r["config"])))["result"]["test"] for r in records])
         apart = np.abs(after - before)

@@ -19,7 +19,7 @@ from oneof.lab.protocol import PAPER_RECIPE, Protocol
 from oneof.lab.protocols import default_rows
 from oneof.lab.records import Record, Records, read
 from oneof.lab.run import run_lab
-from oneof.lab.runners.base import Runner
+from oneof.lab.runners import Runner
 
 TIMES = ("seconds", "train_seconds", "place")
 

@@ -133,10 +133,10 @@ def test_figures_stay_in_their_folder(lab, tmp_path, monkeypatch):
         plan["protocol"] |= {"name": "../../outside", "figures": ["accuracies"]}
 
     places = []
-    monkeypatch.setitem(PLOTS, "accuracies", (lambda result, net, path: places.append(path), ""))
+    monkeypatch.setitem(PLOTS, "accuracies", (lambda part, path: places.append(path), ""))
     change_plan(lab, outside)
     (result,) = read_folder(lab)
-    draw_figures(result, "linear", tmp_path)
+    draw_figures(result.nets["linear"], tmp_path)
     assert places == [tmp_path / "..-..-outside-linear-accuracies.png"]
 
 

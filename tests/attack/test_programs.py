@@ -12,8 +12,7 @@ import pytest
 from oneof.app.cli import _importable
 from oneof.app.commands.review import _opened
 from oneof.classifier.persist import reading
-from oneof.lab.runners import local
-from oneof.lab.runners.base import Place
+from oneof.lab.runners import Place, local
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
 from tests.review.made import review_data

@@ -10,7 +10,7 @@ import pytest
 
 from oneof.app.commands import lab
 from oneof.app.commands.lab import Bench, Report
-from oneof.lab.runners.base import Runner
+from oneof.lab.runners import Runner
 from oneof.tables.errors import DataError
 from tests.bench.toy import write_mat
 

@@ -16,10 +16,11 @@ from oneof.lab.protocol import NET_OF_IMAGES, Protocol
 from oneof.lab.protocols import PROTOCOLS, SHORT_RECIPE, default_rows
 from oneof.lab.records import Job, Records
 from oneof.lab.run import run_lab
-from oneof.lab.runners.base import Place
+from oneof.lab.runners import Place
 from oneof.lab.summary import read_folder
 from oneof.lab.trial import divide, run_job
 from oneof.training import Run
+from oneof.training.checkpoint import load_tree, save_tree
 from oneof.views import ImageViews
 from tests.bench.toy import Inline
 from tests.data.official import write_tiny_imagenet
@@ -196,11 +197,10 @@ def test_a_job_continues_from_its_checkpoint(small_data, tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "log", counted)
     with pytest.raises(Killed):
         run_job(job, place)
-    folder = tmp_path / "running" / job.hash
-    assert (folder / "checkpoint" / "last.safetensors").exists()
+    checkpoint = tmp_path / "running" / job.hash / "checkpoint" / "last.safetensors"
+    saved = load_tree(checkpoint)
+    save_tree(checkpoint, saved | {"seconds": saved["seconds"] + 1000})
     logged.clear()
-    spent = float((folder / "seconds.txt").read_text())
-    (folder / "seconds.txt").write_text(str(spent + 1000))
     continued = run_job(job, place)
     assert logged == [10, 11]  # only what came after the checkpoint
     assert continued["seconds"] > continued["result"]["train_seconds"] > 1000  # with what came before it
@@ -264,7 +264,7 @@ def test_tiny_imagenet_from_its_files_to_a_record(rule, tmp_path, monkeypatch):
         assert record["config"]["data"]["candidates"]["rule"] == rule["rule"]
         assert len(record["result"]["curves"]["test"]) == 2
     (result,) = read_folder(tmp_path / "lab")
-    assert {label for _, _, label in result.cells} == {"rplg", "proden"}
+    assert {cell.label for cell in result.cells} == {"rplg", "proden"}
     stored = (tmp_path / "data" / "candidates" / "tiny-imagenet_conv_q.npy").exists()
     assert stored == (rule["rule"] == "instance")  # the generator is trained once and kept
 

@@ -21,6 +21,7 @@ from oneof.lab.run import run_lab
 from oneof.lab.runners.local import LocalRunner, default_workers, free_memory
 from oneof.lab.search import Search
 from oneof.lab.summary import read_folder
+from oneof.lab.tables import as_text
 from tests.bench.toy import Inline, toy_protocol, write_mat
 
 TIMES = ("seconds", "train_seconds")
@@ -61,12 +62,12 @@ def test_a_grid_is_searched_and_its_trainings_are_not_repeated(data, tmp_path):
     # two settings on split 0, the better one also on splits 1 and 2; PRODEN has nothing to choose
     assert outcome.ran == (2 + 2) + 3
     (result,) = read_folder(tmp_path)
-    cell = result.cells["linear", data, "rplg-nm"]
+    cell = result.nets["linear"].rows[data]["rplg-nm"]
     scores = {values["params"].get("alpha", 0.5): score for values, score in cell.tried}
     assert list(scores) == [0.5, 0.3]
     assert scores[cell.configuration["params"].get("alpha", 0.5)] == max(scores.values())
-    assert result.cells["linear", data, "proden"].tried == []
-    rows = tried(result, "linear").rows
+    assert result.nets["linear"].rows[data]["proden"].tried == []
+    rows = tried(result.nets["linear"]).rows
     assert [("(chosen)" in row[3].text) for row in rows].count(True) == 1
     assert len(rows) == 2
 
@@ -77,7 +78,7 @@ def test_an_interrupted_lab_continues(data, tmp_path):
         run(protocol, tmp_path / "a", Inline(stop_after=4))
     assert len(Records(tmp_path / "a")) == 4
     (result,) = read_folder(tmp_path / "a")  # an unfinished lab can be looked at
-    assert sum(len(cell.records) for cell in result.cells.values()) == 0
+    assert sum(len(cell.records) for cell in result.cells) == 0
     _, runner = run(protocol, tmp_path / "a")
     assert len(runner.ran) == 6
     run(protocol, tmp_path / "b")
@@ -93,6 +94,8 @@ def test_a_failing_job_stops_nothing(data, tmp_path):
     assert len(outcome.failed) == 3
     assert "failed: " in stream.getvalue()
     assert "TrainingError" in stream.getvalue()
+    (result,) = read_folder(tmp_path)
+    assert "No reported training succeeded; --retry-failed runs them again." in as_text(result)
     again, runner = run(protocol, tmp_path)
     assert again.ran == 0
     _, runner = run(protocol, tmp_path, retry_failed=True)
@@ -105,7 +108,7 @@ def test_a_configuration_that_fails_is_not_chosen(data, tmp_path):
     assert [cell.chosen for cell in outcome.plan.cells] == [1, 1]
     assert len(outcome.failed) == 2
     (result,) = read_folder(tmp_path)
-    assert all(len(cell.records) == 3 for cell in result.cells.values())
+    assert all(len(cell.records) == 3 for cell in result.cells)
 
 
 def test_where_nothing_can_be_trained_there_is_no_report(data, tmp_path):
@@ -154,16 +157,24 @@ def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, mo
     assert lines[-1].startswith("toy  10/10 done")
 
 
-def test_a_terminal_shows_a_bar(data, tmp_path):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
+
+def test_a_terminal_shows_a_bar(data, tmp_path):
     stream = Terminal()
     outcome = run_lab(toy_protocol(data, lr=1e30), tmp_path, Inline(), stream=stream)
     assert outcome.plan.complete
     assert "failed: " in stream.getvalue()
     assert "10/10" in stream.getvalue()
+
+
+def test_a_terminal_without_rich_shows_lines(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    stream = Terminal()
+    assert run_lab(toy_protocol(data), tmp_path, Inline(), stream=stream).plan.complete
+    assert stream.getvalue().splitlines()[-1].startswith("toy  10/10 done")
 
 
 def test_what_cannot_run_leaves_no_folder(tmp_path, monkeypatch):

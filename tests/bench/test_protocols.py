@@ -1,11 +1,14 @@
 import importlib
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from oneof.datasets import names
 from oneof.lab import LabError
+from oneof.lab.bench import BenchOptions
 from oneof.lab.overrides import override
 from oneof.lab.paper import TABLES, published
 from oneof.lab.plan import Plan, code_of
@@ -54,6 +57,13 @@ def test_what_the_issue_of_the_tables_asks_for():
     assert PROTOCOLS["table2"].recipe["patience"] == 50
 
 
+def test_the_page_of_the_lab_lists_every_protocol():
+    page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
+    listed = {name: row[-2].strip() for row in rows for name in re.findall("`(.*?)`", row[1])}
+    assert listed == {name: str(len(declared.seeds)) for name, declared in PROTOCOLS.items()}
+
+
 def test_rows_in_the_loss_never_select():
     declared = PROTOCOLS["equal-information"]
     assert declared.information == "loss"
@@ -82,8 +92,7 @@ def test_unknown_protocols_are_named():
 
 def test_overrides():
     declared = PROTOCOLS["table2"]
-    made = override(
-        declared,
+    given = BenchOptions(
         methods=["rplg", "average"],
         nets=["mlp"],
         data=["lost"],
@@ -91,22 +100,23 @@ def test_overrides():
         epochs=7,
         configurations=2,
         select_by="covering",
-        settings=["rplg.alpha=0.3", "recipe.batch_size=64", "search.seed=5", "lr=0.2", "scaling=standard"],
+        set=["rplg.alpha=0.3", "recipe.batch_size=64", "search.seed=5", "lr=0.2", "scaling=standard"],
     )
+    made = override(declared, given)
     assert [e.label for e in made.entries] == ["rplg", "average"]
     assert made.entries[0].params["alpha"] == 0.3
     assert made.seeds == (0, 1, 2)
     assert (made.recipe["epochs"], made.recipe["batch_size"]) == (7, 64)
     assert (made.search.configurations, made.search.seed) == (2, 5)
     assert (made.lr, made.scaling, made.criterion) == (0.2, "standard", "covering")
-    assert override(declared, configurations=1).search is None
-    assert override(declared) == declared
+    assert override(declared, BenchOptions(configurations=1)).search is None
+    assert override(declared, BenchOptions()) == declared
 
 
 def test_splits_are_counted_from_the_first_of_the_protocol():
     declared = PROTOCOLS["plus-paper"]
     assert declared.seeds == tuple(range(3000, 3020))
-    assert override(declared, splits=3).seeds == (3000, 3001, 3002)
+    assert override(declared, BenchOptions(splits=3)).seeds == (3000, 3001, 3002)
 
 
 def test_three_protocols_differ_in_what_methods_see():
@@ -121,9 +131,8 @@ def test_three_protocols_differ_in_what_methods_see():
 
 def test_overrides_of_a_grid():
     declared = PROTOCOLS["images-tuned"]
-    made = override(
-        declared, data=["Fashion-MNIST", "CIFAR10"], settings=["rplg.alpha=0.9", "search.seeds=[4]"]
-    )
+    given = BenchOptions(data=["Fashion-MNIST", "CIFAR10"], set=["rplg.alpha=0.9", "search.seeds=[4]"])
+    made = override(declared, given)
     assert made.data == ("fmnist", "cifar10")  # the registry's spelling
     assert made.on_images
     assert made.search.grids["rplg"] == {"meta_lr": [1e-3, 1e-4]}
@@ -133,26 +142,26 @@ def test_overrides_of_a_grid():
     assert "seed 4;" in rule
     assert "rplg: alpha 0.9" in rule
     assert "alpha 0.3" not in rule  # it is RPLG-NM's grid that decides
-    assert override(declared, configurations=1).search is None
+    assert override(declared, BenchOptions(configurations=1)).search is None
     for changes, message in (
         ({"configurations": 3}, "declared grid"),
-        ({"settings": ["search.lr=[0.1, 1]"]}, "no 'lr' that can be set"),
-        ({"settings": ["search.seeds=5"]}, "write a list"),
+        ({"set": ["search.lr=[0.1, 1]"]}, "no 'lr' that can be set"),
+        ({"set": ["search.seeds=5"]}, "write a list"),
         ({"data": ["cifar11"]}, "did you mean 'cifar10'"),
     ):
         with pytest.raises(ValueError, match=message):
-            override(declared, **changes)
+            override(declared, BenchOptions(**changes))
 
 
 def test_images_and_tables_in_one_protocol():
-    made = override(PROTOCOLS["quick"], data=["digits", "fmnist"])
+    made = override(PROTOCOLS["quick"], BenchOptions(data=["digits", "fmnist"]))
     assert not made.on_images
     assert not made.on_tables
     assert [line.split(":")[0] for line in made.rules()][:2] == ["Images", "Splits"]
 
 
 def test_a_varied_row_keeps_the_row_it_varies():
-    made = override(PROTOCOLS["sensitivity"], methods=["alpha 0.3"])
+    made = override(PROTOCOLS["sensitivity"], BenchOptions(methods=["alpha 0.3"]))
     assert [(e.label, e.reported) for e in made.entries] == [("rplg", False), ("alpha 0.3", True)]
 
 
@@ -162,16 +171,20 @@ def test_a_varied_row_keeps_the_row_it_varies():
         ({"nets": ["resnet"]}, "no net 'resnet'"),
         ({"methods": ["prodne"]}, "no method 'prodne'"),
         ({"splits": 0}, "--splits 0"),
-        ({"settings": ["rplg.alhpa=1"]}, "no hyper-parameter 'alhpa'"),
-        ({"settings": ["recipe.epoch=1"]}, "no 'epoch'"),
-        ({"settings": ["alpha"]}, "name=value"),
-        ({"settings": ["pico.alpha=1"]}, "no method 'pico'"),
-        ({"settings": ["colour=1"]}, "no 'colour'"),
+        ({"set": ["rplg.alhpa=1"]}, "no hyper-parameter 'alhpa'"),
+        ({"set": ["recipe.epoch=1"]}, "no 'epoch'"),
+        ({"set": ["alpha"]}, "name=value"),
+        ({"set": ["pico.alpha=1"]}, "no method 'pico'"),
+        ({"set": ["colour=1"]}, "no 'colour'"),
+        ({"set": ["lr=fast"]}, "--set lr=fast: must be real number"),
+        ({"set": ["scaling=foo"]}, "no such scaling; there are none, global"),
+        ({"set": ["recipe.schedule=cosin"]}, "--set recipe.schedule=cosin: schedule is 'cosin'; it must be"),
+        ({"set": ["recipe.batch_size=0"]}, "--set recipe.batch_size=0: batch_size is 0"),
     ],
 )
 def test_a_wrong_override_says_what_is_wrong(changes, message):
     with pytest.raises(ValueError, match=message):
-        override(PROTOCOLS["table2"], **changes)
+        override(PROTOCOLS["table2"], BenchOptions(**changes))
 
 
 def test_missing_data_are_left_out_and_the_rest_runs(tmp_path, monkeypatch):

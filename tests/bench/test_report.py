@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 def test_the_table(folder):
     (result,) = read_folder(folder)
-    table = grid(result, "linear")
+    table = grid(result.nets["linear"])
     assert table.columns == ["method", "toy", "mean rank", "selection − test"]
     assert [row[0].text for row in table.rows] == ["RPLG", "PRODEN", "CC", "Oracle"]
     shown = {row[0].text: row[1] for row in table.rows}
@@ -58,12 +58,19 @@ def test_what_a_choice_by_the_selection_rows_promises_too_much(folder, tmp_path)
         found["selection"] = found["test"] + {"rplg": 0.125, "proden": 0.01}.get(method, 0.0)
         if method == "oracle":
             del found["selection"]
-    table = grid(read_back(), "linear")
+    table = grid(read_back().nets["linear"])
     assert [row[-1].text for row in table.rows] == ["+12.5", "+1.0", "+0.0", "–"]
     assert any(note.startswith("Selection − test") for note in table.notes)
     for record in reported:
         record["result"].pop("selection", None)
-    assert "election" not in as_markdown(grid(read_back(), "linear"))
+    assert "election" not in as_markdown(grid(read_back().nets["linear"]))
+
+
+def test_a_choice_by_candidate_sets_has_no_accuracy_on_the_selection_rows(tmp_path):
+    """`--select-by covering`: what such a record calls selection is a covering rate."""
+    protocol = toy_protocol(write_mat(tmp_path), criterion="covering")
+    (result,) = read_folder(made_up_folder(tmp_path / "lab", protocol, SCORES))
+    assert "election" not in as_markdown(grid(result.nets["linear"]))
 
 
 def test_one_split_has_no_spread_and_no_tests(tmp_path):
@@ -71,15 +78,15 @@ def test_one_split_has_no_spread_and_no_tests(tmp_path):
         write_mat(tmp_path), entries=default_rows("rplg", "proden"), reference="rplg", seeds=(0,)
     )
     (result,) = read_folder(made_up_folder(tmp_path / "lab", protocol, SCORES))
-    table = grid(result, "linear")
+    table = grid(result.nets["linear"])
     assert all(re.fullmatch(r"\d+\.\d\d", row[1].text) for row in table.rows)
     assert "one split: no spread, no tests" in table.notes[0]
-    assert verdict(result, "linear")[0].endswith("on one split: no test.")
+    assert verdict(result.nets["linear"])[0].endswith("on one split: no test.")
 
 
 def test_the_languages(folder):
     (result,) = read_folder(folder)
-    table = grid(result, "linear")
+    table = grid(result.nets["linear"])
     text, markdown, latex = as_text(result), as_markdown(table), as_latex(table)
     assert "•" in text
     assert "*" in text
@@ -121,8 +128,8 @@ def test_incomplete_rows_say_their_n(folder, tmp_path):
     (tmp_path / "records.jsonl").write_text("\n".join(kept) + "\n")
     (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
     (result,) = read_folder(tmp_path)
-    assert "(n=5)" in as_markdown(grid(result, "linear"))
-    assert "n = 5 or 6" in as_markdown(grid(result, "linear"))
+    assert "(n=5)" in as_markdown(grid(result.nets["linear"]))
+    assert "n = 5 or 6" in as_markdown(grid(result.nets["linear"]))
 
 
 def test_a_table_needs_neither_its_methods_nor_its_reference(folder, monkeypatch):
@@ -140,10 +147,10 @@ def test_the_published_number_stands_beside_ours(folder, monkeypatch):
     data = result.data[0]
     monkeypatch.setitem(PAPER, "table9", {"rplg": {data: (70.0, 0.5)}})
     object.__setattr__(result.protocol, "paper_table", "table9")
-    row = grid(result, "linear").rows[0]
-    ours = result.cell("linear", data, "rplg").mean
+    row = grid(result.nets["linear"]).rows[0]
+    ours = result.nets["linear"].rows[data]["rplg"].mean
     assert row[2].text == f"70.00 ({ours - 70:+.2f})"
-    assert grid(result, "linear").rows[1][2].text == "–"
+    assert grid(result.nets["linear"]).rows[1][2].text == "–"
 
 
 def test_the_whole_report(folder):
@@ -202,24 +209,38 @@ def test_figures_of_the_other_protocols(tmp_path):
     }
 
 
+def test_a_row_without_a_number_is_left_out_of_the_figure_by_number(tmp_path):
+    """`oneof bench sensitivity --methods "alpha 0.5" proden`: PRODEN is in the table, not in the figure."""
+    for rows, drawn in (
+        ((Row("alpha 0.5", "rplg"), Row("proden", "proden")), True),
+        (default_rows("cc"), False),
+    ):
+        protocol = toy_protocol(
+            write_mat(tmp_path), entries=rows, reference=rows[0].label, figures=("sensitivity",)
+        )
+        folder = made_up_folder(tmp_path / rows[0].label, protocol, {})
+        write_report(folder)
+        assert (folder / "figures" / "toy-linear-sensitivity.png").exists() == drawn
+
+
 def test_image_protocols_show_accuracy_against_cost(folder, tmp_path):
     (result,) = read_folder(folder)
-    names = {figure.name for figure in draw_figures(result, "linear", tmp_path)}
+    names = {figure.name for figure in draw_figures(result.nets["linear"], tmp_path)}
     assert "cost" not in names
     object.__setattr__(result.protocol, "data", ("cifar10",))
-    (drawn,) = (figure for figure in draw_figures(result, "linear", tmp_path) if figure.name == "cost")
+    (drawn,) = (figure for figure in draw_figures(result.nets["linear"], tmp_path) if figure.name == "cost")
     assert drawn.path.exists()
     assert "seconds" in drawn.caption
 
 
 def test_a_training_whose_seconds_are_not_known(folder, tmp_path):
     (result,) = read_folder(folder)
-    for record in result.cell("linear", result.data[0], "cc").records:
+    for record in result.nets["linear"].rows[result.data[0]]["cc"].records:
         del record["result"]["train_seconds"]
-    rows = {row[1].text: [cell.text for cell in row[2:6]] for row in cost(result, "linear").rows}
+    rows = {row[1].text: [cell.text for cell in row[2:6]] for row in cost(result.nets["linear"]).rows}
     assert rows["CC"] == ["–", "5", "–", "–"]
     assert rows["PRODEN"] == ["0.50", "5", "100.0", "1.0"]
-    assert accuracy_by_cost(result, "linear", tmp_path / "cost.png").exists()
+    assert accuracy_by_cost(result.nets["linear"], tmp_path / "cost.png").exists()
 
 
 def test_points_that_no_other_beats():

@@ -4,6 +4,7 @@ import pytest
 from oneof.datasets import load, split_80_10_10
 from oneof.lab.plan import Plan
 from oneof.lab.prepared import _drawn, prepare
+from oneof.lab.protocol import Row
 from oneof.lab.protocols import default_rows
 from oneof.lab.records import Job, Records
 from oneof.lab.trial import divide, label_free, run_job, run_trial
@@ -66,6 +67,16 @@ def test_equal_information_searches_with_half_and_reports_with_all(data, tmp_pat
     assert not learned & {row.tobytes() for row in halves.selection.x}
     assert "selection" not in run_trial(report.config)  # those rows are in the loss
     assert "selection" in run_trial(search.config)
+
+
+def test_a_search_learns_from_no_more_clean_rows_than_its_row_has(data, tmp_path):
+    """A share of 2 % of 120 rows is two rows, in the search as in the report."""
+    few = Row("few", "rplg+", information="loss", clean_share=0.02)
+    changes = {"entries": (few,), "reference": "few"}
+    search, report = jobs(data, tmp_path, **changes)[0], jobs(data, tmp_path, search=None, **changes)[0]
+    assert (search.config["information"], report.config["information"]) == ("half", "loss")
+    for job in (search, report):
+        assert len(divide(prepare(data), job.config).clean) == 2
 
 
 def test_selection_without_labels_sees_no_label(data, tmp_path):

@@ -13,7 +13,7 @@ from oneof.lab.plan import Plan
 from oneof.lab.protocol import PAPER_RECIPE, Protocol
 from oneof.lab.protocols import default_rows
 from oneof.lab.records import Record, Records
-from oneof.lab.runners.base import Runner
+from oneof.lab.runners import Runner
 from oneof.lab.search import Search
 
 

@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from oneof.lab.runners.base import Runner
-
-CHANGES = ("methods", "data", "nets", "splits", "epochs", "configurations", "select_by", "curves",
-           "candidates", "truth", "accept")  # fmt: skip
-"""The options that `override` knows by the same names."""
+    from oneof.lab.runners import Runner
 
 
 @dataclass
@@ -81,8 +77,7 @@ class BenchOptions:
             for known in PROTOCOLS.values():
                 print(f"{known.name:<{width}}{known.title}")
             return 0
-        changes = {name: getattr(self, name) for name in CHANGES}
-        chosen = override(protocol(self.protocol), settings=self.set, **changes)
+        chosen = override(protocol(self.protocol), self)
         folder = self.out or Path("runs") / "bench" / chosen.name
         told = sys.argv[1:] if given is None else ["bench", *given]
         try:

@@ -8,68 +8,74 @@ from pathlib import Path
 from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
+from oneof.datasets.scaling import KINDS as SCALINGS
 from oneof.lab import LabError
+from oneof.lab.bench import BenchOptions
 from oneof.lab.prepared import is_file, is_table
 from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS
-from oneof.lab.search import Criterion, Search
+from oneof.lab.search import Search
 from oneof.methods import list_methods, make_method
 from oneof.methods.base import read_setting
 from oneof.training import Recipe
 from oneof.views.images import POLICIES
 
+WORDS = {"policy": tuple(POLICIES), "scaling": tuple(SCALINGS)}
+"""What some settings must be one of."""
 
-def override(
-    protocol: Protocol,
-    *,
-    methods: Sequence[str] = (),
-    data: Sequence[str] = (),
-    nets: Sequence[str] = (),
-    splits: int | None = None,
-    epochs: int | None = None,
-    configurations: int | None = None,
-    select_by: Criterion | None = None,
-    curves: int | None = None,
-    candidates: str = "candidates",
-    truth: str = "truth",
-    accept: Sequence[str] = (),
-    settings: Sequence[str] = (),
-) -> Protocol:
-    """The protocol with some of its values replaced."""
+
+def override(protocol: Protocol, given: BenchOptions) -> Protocol:
+    """The protocol with what was given in place of its own values."""
     changes: dict[str, Any] = {}
-    for name, number in (("splits", splits), ("epochs", epochs), ("configurations", configurations)):
+    for name in ("splits", "epochs", "configurations"):
+        number = getattr(given, name)
         if number is not None and number < 1:
             raise LabError(f"--{name} {number}: give a number of at least 1.")
-    if methods:
-        changes["entries"] = _chosen(protocol, methods)
-    if data:
-        changes["data"] = tuple(name if is_file(name) else data_entry(name).name for name in data)
-        if any(map(is_table, data)):
-            files = ", ".join(Path(name).stem for name in data)
+    if given.methods:
+        changes["entries"] = _chosen(protocol, given.methods)
+    if given.data:
+        changes["data"] = tuple(name if is_file(name) else data_entry(name).name for name in given.data)
+        if any(map(is_table, given.data)):
+            files = ", ".join(Path(name).stem for name in given.data)
             changes["title"] = f"The methods of {protocol.name} on {files}"
-            changes["columns"] = {"column": candidates, "truth": truth, "accept": " ".join(accept)}
-    if nets:
-        unknown = [name for name in nets if name not in NETS]
+            accept = " ".join(given.accept)
+            changes["columns"] = {"column": given.candidates, "truth": given.truth, "accept": accept}
+    if given.nets:
+        unknown = [name for name in given.nets if name not in NETS]
         if unknown:
             raise LabError(f"there is no net {unknown[0]!r}; there are {', '.join(NETS)}.")
-        changes["nets"] = tuple(nets)
-    if splits is not None:
-        changes["seeds"] = tuple(range(protocol.seeds[0], protocol.seeds[0] + splits))
-    if epochs is not None:
-        changes["recipe"] = {**protocol.recipe, "epochs": epochs}
-    if configurations is not None:
-        if configurations > 1 and protocol.search is not None and protocol.search.grids:
-            raise LabError(
-                f"--configurations {configurations}: {protocol.name} tries a declared grid, not a number of "
-                "draws;\n  --configurations 1 leaves the search out, --set METHOD.NAME=VALUE fixes one value."
-            )
-        search = replace(protocol.search or Search(), configurations=configurations)
-        changes["search"] = None if configurations == 1 else search
-    changes |= {name: v for name, v in (("criterion", select_by), ("curves", curves)) if v is not None}
+        changes["nets"] = tuple(given.nets)
+    if given.splits is not None:
+        changes["seeds"] = tuple(range(protocol.seeds[0], protocol.seeds[0] + given.splits))
+    if given.epochs is not None:
+        changes["recipe"] = {**protocol.recipe, "epochs": given.epochs}
+    if given.configurations is not None:
+        changes["search"] = _search_of(protocol, given.configurations)
+    if given.select_by is not None:
+        changes["criterion"] = given.select_by
+    if given.curves is not None:
+        changes["curves"] = given.curves
     made = replace(protocol, **changes)
-    for setting in settings:
+    for setting in given.set:
         made = _set(made, setting)
+        recipe = {**made.recipe, **made.report_recipe, "lr": made.lr, "weight_decay": made.weight_decay}
+        try:  # now: else every job would fail, and its failure be recorded
+            Recipe(**recipe).check()
+        except (TypeError, ValueError) as error:
+            raise LabError(f"--set {setting}: {error}") from None
     return made
+
+
+def _search_of(protocol: Protocol, configurations: int) -> Search | None:
+    """The search with another number of draws; one alone leaves nothing to choose."""
+    if configurations == 1:
+        return None
+    if protocol.search is not None and protocol.search.grids:
+        raise LabError(
+            f"--configurations {configurations}: {protocol.name} tries a declared grid, not a number of "
+            "draws;\n  --configurations 1 leaves the search out, --set METHOD.NAME=VALUE fixes one value."
+        )
+    return replace(protocol.search or Search(), configurations=configurations)
 
 
 def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
@@ -114,8 +120,9 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
     if not dot:
         if key not in ("lr", "weight_decay", "scaling", "policy"):
             raise LabError(f"--set {setting}: {protocol.name} has no {key!r} that can be set.")
-        if key == "policy" and value not in POLICIES:
-            raise LabError(f"--set {setting}: there is no such policy; there are {', '.join(POLICIES)}.")
+        words = WORDS.get(key)
+        if words is not None and value not in words:
+            raise LabError(f"--set {setting}: there is no such {key}; there are {', '.join(words)}.")
         return replace(protocol, **{key: value})
     entries = [e for e in protocol.entries if owner in (e.label, e.method)]
     if not entries:

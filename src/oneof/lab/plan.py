@@ -91,12 +91,12 @@ class Plan:
             return Cell(data, net, entry, [], [], parent=parent)
         p = self.protocol
         shared = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
-        cell = Cell(data, net, entry, [{**shared, "params": dict(entry.params)}], [])
-        if p.search is not None:
-            cell.configurations = configurations(entry.method, p.search, shared, entry.params)
-            if len(cell.configurations) > 1:  # there is something to choose from
-                seeds = p.search.seeds
-                cell.search = [[self._job(cell, one, s, True) for s in seeds] for one in cell.configurations]
+        cell = Cell(data, net, entry, configurations(entry.method, p.search, shared, entry.params), [])
+        if p.search is None or len(cell.configurations) == 1:  # there is nothing to choose from
+            cell.chosen = 0
+        else:
+            seeds = p.search.seeds
+            cell.search = [[self._job(cell, one, s, True) for s in seeds] for one in cell.configurations]
         return cell
 
     def _job(self, cell: Cell, values: Mapping[str, Any], seed: int, searching: bool) -> Job:
@@ -144,43 +144,29 @@ class Plan:
 
     def ready(self) -> Iterator[Job]:
         """Jobs that can run now and were not given out before; finished ones are left out."""
-        for cell in self.cells:
-            for job in self._next(cell):
+        for cell in self.cells:  # a parent comes before the cells that vary it
+            self._advance(cell)
+            for job in cell.jobs:
                 if job.hash not in self.handed_out:
                     self.handed_out.add(job.hash)
                     if self.records.get(job.hash) is None:
                         yield job
 
-    def _next(self, cell: Cell) -> list[Job]:
-        if cell.report or cell.dead:
-            return cell.report
-        self._choose(cell)
-        if cell.chosen is None and not cell.dead:
-            return cell.jobs
-        if cell.dead or not cell.entry.reported:
-            return []
-        values = cell.configurations[cell.chosen or 0]
-        cell.report = [self._job(cell, values, seed, searching=False) for seed in self.protocol.seeds]
-        return cell.report
-
-    def _choose(self, cell: Cell) -> None:
-        """Set the cell's best configuration, once its search, or its parent's, is complete."""
-        if cell.chosen is not None or cell.dead:
-            return
-        if cell.parent is not None:
-            self._choose(cell.parent)
+    def _advance(self, cell: Cell) -> None:
+        """Once a cell's search, or its parent's, is complete: its configuration and its reported jobs."""
+        if cell.chosen is None and cell.parent is not None:
             cell.dead = cell.parent.dead
             if cell.parent.chosen is not None:
                 values = dict(cell.parent.configurations[cell.parent.chosen])
                 values["params"] = {**values["params"], **cell.entry.params}
                 cell.configurations, cell.chosen = [values], 0
-            return
-        if not cell.search:
-            cell.chosen = 0
-        elif not self.open_jobs(cell):
+        elif cell.chosen is None and not self.open_jobs(cell):
             trials = [[self.records.by_job[job.hash] for job in jobs] for jobs in cell.search]
             cell.chosen = winner(trials, self.protocol.criterion)
             cell.dead = cell.chosen is None
+        if cell.chosen is not None and cell.entry.reported and not cell.report:
+            values = cell.configurations[cell.chosen]
+            cell.report = [self._job(cell, values, seed, searching=False) for seed in self.protocol.seeds]
 
     # ---- how far ------------------------------------------------------------------------------
 
@@ -202,14 +188,13 @@ class Plan:
     def done(self) -> int:
         return sum(len(cell.jobs) - self.open_jobs(cell) for cell in self.cells)
 
+    @property
+    def complete(self) -> bool:
+        return self.done == self.total
+
     def failed(self) -> list[Record]:
         found = {job.hash: self.records.get(job.hash) for cell in self.cells for job in cell.jobs}
         return [record for record in found.values() if record and record["status"] == "failed"]
-
-    @property
-    def complete(self) -> bool:
-        chosen = all(cell.dead or cell.chosen is not None for cell in self.cells)
-        return chosen and not any(map(self.open_jobs, self.cells))
 
     def save(self, folder: Path, facts: Mapping[str, Any]) -> None:
         """Write `plan-<protocol>.json`: which records are whose. Reports need it and the records only."""
@@ -227,10 +212,10 @@ class Plan:
         file = self._file(folder)
         return read_plan(file) if file.exists() else {}
 
-    def no_longer_in(self, folder: Path) -> list[str]:
-        """Reported rows of an earlier plan in the folder that this one lacks."""
+    def without(self, earlier: Mapping[str, Any]) -> list[str]:
+        """Reported rows of an earlier plan that this one lacks."""
         here = {(cell.data, cell.net, cell.entry.label) for cell in self.cells}
-        there = [c for c in self.earlier(folder).get("cells", ()) if c["reported"]]
+        there = [c for c in earlier.get("cells", ()) if c["reported"]]
         gone = [c for c in there if (c["data"], c["net"], c["label"]) not in here]
         return [f"{c['label']} on {c['data']}" for c in gone]
 

@@ -1,4 +1,4 @@
-"""The figures of a report (`PLOTS`), each drawn from the result of a protocol with one net."""
+"""The figures of a report (`PLOTS`), each drawn from what a protocol found with one net."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from oneof.lab.panels import COLOURS, MARKERS, QUIET, WIDTH, by_data, panels, save, style
 from oneof.lab.paper import published
-from oneof.lab.summary import CellResult, Result
+from oneof.lab.summary import CellResult, NetResult
 from oneof.lab.tables import method_title, title
 
 
-def prominent(result: Result, net: str, data: Sequence[str]) -> list[str]:
+def prominent(part: NetResult, data: Sequence[str]) -> list[str]:
     """The rows worth a colour: the reference, PRODEN, the oracle and the three best others."""
-    scores = {n: [c.mean for d in data if (c := result.cell(net, d, n))] for n in result.labels}
+    scores = {n: [c.mean for d in data if (c := part.rows[d].get(n))] for n in part.labels}
     means = {n: float(np.mean(found)) for n, found in scores.items() if found}
-    fixed = [n for n in (result.protocol.reference, "proden", "oracle") if n in means]
+    fixed = [n for n in (part.protocol.reference, "proden", "oracle") if n in means]
     others = sorted((n for n in means if n not in fixed), key=lambda n: -means[n])
     return fixed + others[:3]
 
@@ -34,11 +34,11 @@ def mean_curve(cell: CellResult | None, name: str) -> np.ndarray | None:
     return np.mean([values + [values[-1]] * (length - len(values)) for values in found], axis=0)
 
 
-def _with_curves(result: Result, net: str) -> list[str]:
-    def kept(data: str) -> bool:
-        return any(mean_curve(cell, "selection") is not None for cell in result.rows(net, data).values())
+def _with_curves(part: NetResult) -> list[str]:
+    def kept(rows: dict[str, CellResult]) -> bool:
+        return any(mean_curve(cell, "selection") is not None for cell in rows.values())
 
-    return [data for data in result.data if kept(data)]
+    return [data for data, rows in part.rows.items() if kept(rows)]
 
 
 def _plot_curve(axis: Any, cell: CellResult | None, column: str, scale: float, **looks: Any) -> None:
@@ -50,24 +50,24 @@ def _plot_curve(axis: Any, cell: CellResult | None, column: str, scale: float, *
 # ---- the figures --------------------------------------------------------------------------------
 
 
-def accuracies(result: Result, net: str, path: Path) -> Path | None:
+def accuracies(part: NetResult, path: Path) -> Path | None:
     """Mean accuracy of every row with a 95 % interval of the mean, and the published number."""
     from scipy.stats import t
 
-    labels, table = list(reversed(result.labels)), result.protocol.paper_table
-    data = result.data_with(net)
+    labels, table = list(reversed(part.labels)), part.protocol.paper_table
+    data = list(part.rows)
     compared = any(published(table, n, d) for n in labels for d in data)
     ours, theirs = {"color": COLOURS[0], "ms": 4.5}, {"mfc": "white", "mec": "#666666", "ms": 5}
 
     def draw(axis: Any, d: str) -> None:
         for i, label in enumerate(labels):
-            number, cell = published(table, label, d), result.cell(net, d, label)
+            number, cell = published(table, label, d), part.rows[d].get(label)
             if number is not None:
                 axis.plot(number[0], i, "o", **theirs, zorder=2)
             if cell is not None:
                 n = len(cell.records)
                 half = t.ppf(0.975, n - 1) * cell.std / np.sqrt(n) if n > 1 else 0.0
-                looks = ours | {"color": COLOURS[1]} if label == result.protocol.reference else ours
+                looks = ours | {"color": COLOURS[1]} if label == part.protocol.reference else ours
                 axis.errorbar(cell.mean, i, xerr=half, fmt="o", capsize=2, zorder=3, **looks)
         axis.set_yticks(range(len(labels)), [method_title(n) for n in labels])
         axis.set_xlim(max(0, axis.get_xlim()[0]), min(101, axis.get_xlim()[1]))  # intervals of two splits
@@ -90,38 +90,38 @@ def unbeaten(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return found
 
 
-def accuracy_by_cost(result: Result, net: str, path: Path) -> Path | None:
+def accuracy_by_cost(part: NetResult, path: Path) -> Path | None:
     """Accuracy against the seconds of a training; the line joins rows that no other beats in both."""
 
     def draw(axis: Any, d: str) -> None:
-        points = {n: (c.mean_of("train_seconds"), c.mean) for n, c in result.rows(net, d).items()}
+        points = {n: (c.mean_of("train_seconds"), c.mean) for n, c in part.rows[d].items()}
         points = {n: point for n, point in points.items() if np.isfinite(point[0])}
         if points:
             axis.step(*zip(*unbeaten(list(points.values()))), where="post", **QUIET)
-        for i, label in enumerate(result.labels):
+        for i, label in enumerate(part.labels):
             if label in points:
-                strong = label == result.protocol.reference
+                strong = label == part.protocol.reference
                 looks = {"color": COLOURS[i % len(COLOURS)], "ms": 8 if strong else 5, "zorder": 3}
                 marker = MARKERS[(i // len(COLOURS) + i % len(COLOURS)) % len(MARKERS)]
                 axis.plot(*points[label], marker, label=method_title(label), **looks)
         axis.margins(0.1)
         axis.set_xlim(0, 1.08 * max((cost for cost, _ in points.values()), default=1.0))
 
-    data = result.data_with(net)
+    data = list(part.rows)
     return by_data(path, data, 3.6, draw, "seconds of a training", "test accuracy in %", legend=True)
 
 
-def learning_curves(result: Result, net: str, path: Path) -> Path | None:
+def learning_curves(part: NetResult, path: Path) -> Path | None:
     """Test accuracy per epoch, mean over the splits whose epoch log was kept."""
-    data = _with_curves(result, net)
-    shown = prominent(result, net, data)
+    data = _with_curves(part)
+    shown = prominent(part, data)
 
     def draw(axis: Any, d: str) -> None:
-        for label in result.labels:
-            strong = label == result.protocol.reference
+        for label in part.labels:
+            strong = label == part.protocol.reference
             looks = style(shown.index(label), strong) if label in shown else QUIET
             name = method_title(label) if label in shown else "other methods"
-            _plot_curve(axis, result.cell(net, d, label), "test", 100, label=name, **looks)
+            _plot_curve(axis, part.rows[d].get(label), "test", 100, label=name, **looks)
         low = np.nanmin([line.get_ydata()[len(line.get_ydata()) // 10 :].min() for line in axis.lines])
         axis.set_ylim(bottom=max(0.0, low - 2))  # the first steps would flatten everything else
 
@@ -129,14 +129,24 @@ def learning_curves(result: Result, net: str, path: Path) -> Path | None:
     return by_data(path, data, height, draw, "epoch", "test accuracy in %", legend=True)
 
 
-def by_value(x: str, result: Result, net: str, path: Path) -> Path | None:
-    """Accuracy against the number at the end of the rows' names, one line per name before it; none is 0."""
+def value_of(label: str) -> float | None:
+    """The number at the end of a row's name; none is 0, and a row without either has no place on the axis."""
+    value = label.rpartition(" ")[2]
+    try:
+        return 0.0 if value == "none" else float(value.rstrip("%"))
+    except ValueError:
+        return None
+
+
+def by_value(x: str, part: NetResult, path: Path) -> Path | None:
+    """Accuracy against the number at the end of the rows' names, one line per name before it."""
+    names = {label: label.rpartition(" ")[0] for label in part.labels if value_of(label) is not None}
 
     def draw(axis: Any, d: str) -> None:
         lines: dict[str, dict[float, CellResult]] = {}
-        for label, cell in result.rows(net, d).items():
-            name, _, value = label.rpartition(" ")
-            lines.setdefault(name, {})[0.0 if value == "none" else float(value.rstrip("%"))] = cell
+        for label, cell in part.rows[d].items():
+            if (value := value_of(label)) is not None:
+                lines.setdefault(names[label], {})[value] = cell
         for i, (name, cells) in enumerate(lines.items()):
             values, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
             error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
@@ -146,8 +156,8 @@ def by_value(x: str, result: Result, net: str, path: Path) -> Path | None:
             axis.plot(values[best], y[best], "D", color=COLOURS[i], ms=6, zorder=4)
         axis.margins(y=0.25)
 
-    several = len({label.rpartition(" ")[0] for label in result.labels}) > 1
-    return by_data(path, result.data_with(net), 2.6, draw, x, "test accuracy in %", several)
+    several = len(set(names.values())) > 1
+    return by_data(path, list(part.rows), 2.6, draw, x, "test accuracy in %", several) if names else None
 
 
 Lines = tuple[tuple[str, str, str], ...]
@@ -168,35 +178,35 @@ WEIGHTS: Lines = (
 )
 
 
-def epoch_log(y: str, scale: float, lines: Lines, result: Result, net: str, path: Path) -> Path | None:
+def epoch_log(y: str, scale: float, lines: Lines, part: NetResult, path: Path) -> Path | None:
     """What the epoch log says of some rows."""
 
     def draw(axis: Any, d: str) -> None:
         for i, (row, column, text) in enumerate(lines):
-            _plot_curve(axis, result.cell(net, d, row), column, scale, label=text, **style(i))
+            _plot_curve(axis, part.rows[d].get(row), column, scale, label=text, **style(i))
 
-    return by_data(path, _with_curves(result, net), 2.4, draw, "epoch", y, legend=True)
+    return by_data(path, _with_curves(part), 2.4, draw, "epoch", y, legend=True)
 
 
-def opinions(result: Result, net: str, path: Path) -> Path | None:
+def opinions(part: NetResult, path: Path) -> Path | None:
     """Of every row with branches: how often its opinions are right, and what the useless branch weighs."""
     lines = {"mu_accuracy": "mu, own opinion", "v_accuracy": "v, from the branches",
              "q_accuracy": "q, the target", "w_on_truth": "w of the true label's branch"}  # fmt: skip
 
-    def draw(axis: Any, place: tuple[str, str]) -> None:
+    def draw(axis: Any, cell: CellResult) -> None:
         for i, (column, text) in enumerate(lines.items()):
-            _plot_curve(axis, result.cell(net, *place), column, 100, label=text, **style(i))
+            _plot_curve(axis, cell, column, 100, label=text, **style(i))
 
-    def name(place: tuple[str, str]) -> str:
-        return f"{title(place[0])}: {method_title(place[1])}"
+    def name(cell: CellResult) -> str:
+        return f"{title(cell.data)}: {method_title(cell.label)}"
 
-    shown = [(d, n) for d, n, cell in result.placed(net) if mean_curve(cell, "v_accuracy") is not None]
+    shown = [cell for cell in part.cells if mean_curve(cell, "v_accuracy") is not None]
     return by_data(path, shown, 2.4, draw, "epoch", "% of training rows", True, name, sharey=True)
 
 
-def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
+def rank_diagram(part: NetResult, path: Path) -> Path | None:
     """Mean ranks over data sets with Nemenyi's critical difference (Demšar 2006)."""
-    found = result.ranking(net)
+    found = part.ranking()
     if found is None:
         return None
     order = sorted(found.ranks, key=lambda name: found.ranks[name])
@@ -215,7 +225,7 @@ def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
             right = i < half
             y = -(i + 1) if right else -(k - i)
             edge = -0.2 if right else k + 1.2  # beside the axis: no line crosses a name
-            colour = COLOURS[1] if name == result.protocol.reference else "black"
+            colour = COLOURS[1] if name == part.protocol.reference else "black"
             axis.plot([found.ranks[name]] * 2, [0, y], color=colour, linewidth=0.8)
             axis.plot([found.ranks[name], edge], [y, y], color=colour, linewidth=0.8)
             text = f"{method_title(name)} {found.ranks[name]:.2f}"
@@ -226,7 +236,7 @@ def rank_diagram(result: Result, net: str, path: Path) -> Path | None:
         return save(figure, path)
 
 
-PLOTS: dict[str, tuple[Callable[[Result, str, Path], Path | None], str]] = {
+PLOTS: dict[str, tuple[Callable[[NetResult, Path], Path | None], str]] = {
     "accuracies": (accuracies, "Test accuracy with the 95 % interval of the mean over splits."),
     "clean share": (
         partial(by_value, "clean rows in % of all"),

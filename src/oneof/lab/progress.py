@@ -7,6 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TextIO
 
 import numpy as np
@@ -98,7 +99,9 @@ class LabProgress:
 
     def __enter__(self) -> LabProgress:
         if self.stream.isatty():
-            self.bar = rich_bars(30, self.stream)
+            with suppress(ImportError):  # without rich there are lines
+                self.bar = rich_bars(30, self.stream)
+        if self.bar is not None:
             self.bar.start()
             name, total = self.plan.protocol.name, self.plan.total
             self.task = self.bar.add_task(name, total=total, completed=self.done, facts="")

@@ -29,9 +29,7 @@ PLUS_DATA = (*SMALL, "labelme")
 NETS: dict[str, dict[str, Any]] = {
     "linear": {"name": "linear"},
     "mlp": {"name": "mlp", "hidden": [300, 300], "batch_norm": True},
-    "wrn-28-2": {"name": "wrn-28-2"},
-    "resnet18": {"name": "resnet18"},
-    "lenet": {"name": "lenet"},
+    **{name: {"name": name} for name in ("wrn-28-2", "resnet18", "lenet")},
     "by data": {},
 }
 """`by data`: the net that the literature uses for the data set."""

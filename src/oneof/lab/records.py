@@ -35,7 +35,7 @@ PACKED = "records.jsonl.gz"
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Job:
     """One training, by its JSON-like and complete configuration: `data` (name, candidates, hash), `split`,
     `scaling`, `net`, `method` (all hyper-parameters), `recipe`, `information`, `epoch_by`, `curves`.
@@ -54,12 +54,6 @@ class Job:
         """Sixteen digits from the configuration and the code version."""
         text = json.dumps([dict(self.config), LAB_VERSION, oneof.__version__], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and self.hash == other.hash
-
-    def __hash__(self) -> int:
-        return hash(self.hash)
 
 
 class Records:

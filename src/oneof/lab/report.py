@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from oneof.lab.paper import published
 from oneof.lab.plots import PLOTS
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.rendering import render
-from oneof.lab.statistics import LEVEL, holm
-from oneof.lab.summary import Result, read_folder, write_summary
+from oneof.lab.statistics import LEVEL, Comparison, holm
+from oneof.lab.summary import CellResult, NetResult, Result, read_folder, write_summary
 from oneof.lab.tables import (
     NET_NAMES,
     SELECTION,
@@ -92,18 +91,19 @@ def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[
 def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
     """Everything a page says about one protocol."""
     failed = [
-        f"{method_title(label)} on {title(data)} with {net}: {cell.failed} of {cell.planned}"
-        for (net, data, label), cell in result.cells.items()
+        f"{method_title(cell.label)} on {title(cell.data)} with {net}: {cell.failed} of {cell.planned}"
+        for net, part in result.nets.items()
+        for cell in part.cells
         if cell.failed
     ]
     nets = []
-    for net in result.nets:
-        part: dict[str, Any] = {"name": net, "table": grid(result, net), "verdict": verdict(result, net)}
-        part["head"] = f"{result.protocol.name}, {net}: {result.protocol.title}"
+    for net, part in result.nets.items():
+        said: dict[str, Any] = {"name": net, "table": grid(part), "verdict": verdict(part)}
+        said["head"] = f"{result.protocol.name}, {net}: {result.protocol.title}"
         for details in (comparisons, cost, chosen, tried):
-            part[details.__name__] = details(result, net)
-        part["figures"] = draw_figures(result, net, figures) if figures is not None else []
-        nets.append(part)
+            said[details.__name__] = details(part)
+        said["figures"] = draw_figures(part, figures) if figures is not None else []
+        nets.append(said)
     return {
         "result": result,
         "rules": result.protocol.rules(),
@@ -113,17 +113,17 @@ def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
     }
 
 
-def draw_figures(result: Result, net: str, folder: Path) -> list[Figure]:
+def draw_figures(part: NetResult, folder: Path) -> list[Figure]:
     found = []
-    where = NET_NAMES.get(net, f"Net {net}")
-    one_split = all(len(cell.records) <= 1 for cell in result.cells.values())
-    kinds = dict.fromkeys(result.protocol.figures)
-    if result.protocol.on_images:  # there a training has its price
+    where = NET_NAMES.get(part.name, f"Net {part.name}")
+    one_split = all(len(cell.records) <= 1 for cell in part.result.cells)
+    kinds = dict.fromkeys(part.protocol.figures)
+    if part.protocol.on_images:  # there a training has its price
         kinds["cost"] = None
     for kind in kinds:
         draw, caption = PLOTS[kind]
-        file = re.sub(r"[^\w.+-]", "-", f"{result.protocol.name}-{net}-{kind}.png")  # a plan may say ../x
-        path = draw(result, net, folder / file)
+        file = re.sub(r"[^\w.+-]", "-", f"{part.protocol.name}-{part.name}-{kind}.png")  # a plan may say ../x
+        path = draw(part, folder / file)
         if one_split:  # it has no spread to show
             for words in (" with the 95 % interval of the mean over splits", ", mean over splits"):
                 caption = caption.replace(words, "")
@@ -132,32 +132,29 @@ def draw_figures(result: Result, net: str, folder: Path) -> list[Figure]:
     return found
 
 
-def verdict(result: Result, net: str) -> list[str]:
+def verdict(part: NetResult) -> list[str]:
     """The table in sentences: where the reference row stands."""
-    reference = result.protocol.reference
-    if reference not in result.labels:
-        return []
+    reference = part.protocol.reference
     name, lines = method_title(reference), []
-    for data in result.data:
-        cell, rivals = result.cell(net, data, reference), result.ranked(net, data)
-        rivals.pop(reference, None)
-        if cell is None or not rivals:
+    for data, rows in part.rows.items():
+        rivals = [rival for rival in rows.values() if rival.ranked and rival.label != reference]
+        if reference not in rows or not rivals:
             continue
-        tests = [t for label in rivals if (t := result.comparison(net, data, label)) is not None]
-        above, alone = sum(rival.mean > cell.mean for rival in rivals.values()), len(cell.records) == 1
+        cell = rows[reference]
+        tests = [rival.comparison for rival in rivals if rival.comparison is not None]
+        above, alone = sum(rival.mean > cell.mean for rival in rivals), len(cell.records) == 1
         better, worse = (sum(t.mark == mark for t in tests) for mark in "•◦")
-        certain = [t.difference for t in tests if t.n > 2 and t.p_corrected < LEVEL]
+        ahead, behind = _ahead_and_behind([t for t in tests if t.n > 2 and t.p_corrected < LEVEL])
         first = "is first" if alone else "has the best mean"
         place = f"is number {above + 1} of {len(rivals) + 1}" if above else first
-        ahead, behind = sum(d > 0 for d in certain), sum(d < 0 for d in certain)
         tested = (
             f"; of {len(rivals)} rivals it is significantly better than {better} and worse than {worse} "
             f"(corrected for overlapping splits: {ahead} and {behind})."
         )
         more = ", on one split: no test." if alone else tested
         lines.append(f"{title(data)}: {name} {place} ({cell.mean:.2f} %){more}")
-    found = result.ranking(net)
-    if found is not None and len(found.ranks) >= 3:
+    found = part.ranking() if reference in part.labels else None
+    if found is not None:
         lowest = min(found.ranks.values())
         best = [method_title(n) for n, rank in found.ranks.items() if rank == lowest]
         lines.append(
@@ -168,18 +165,22 @@ def verdict(result: Result, net: str) -> list[str]:
     return lines
 
 
-def comparisons(result: Result, net: str) -> Grid:
+def _ahead_and_behind(certain: list[Comparison]) -> tuple[int, int]:
+    return sum(t.difference > 0 for t in certain), sum(t.difference < 0 for t in certain)
+
+
+def comparisons(part: NetResult) -> Grid:
     """The reference minus every other row, with three tests and the published difference."""
-    p, rows = result.protocol, []
-    for data, label, _ in result.placed(net):
-        test = result.comparison(net, data, label)
+    p, rows = part.protocol, []
+    for cell in part.cells:
+        test = cell.comparison
         if test is None:
             continue
-        theirs, other = (published(p.paper_table, row, data) for row in (p.reference, label))
+        theirs, other = (published(p.paper_table, row, cell.data) for row in (p.reference, cell.label))
         paper = f"{theirs[0] - other[0]:+.2f}" if theirs and other else "–"
         tests = [f"{value:.2g}" for value in (test.p, test.p_corrected, test.p_wilcoxon)]
         difference = f"{test.difference:+.2f} ± {test.error:.2f}"
-        rows.append([title(data), method_title(label), difference, paper, str(test.n), *tests, test.mark])
+        rows.append([*_names(cell), difference, paper, str(test.n), *tests, test.mark])
     columns = ["data set", "against", f"{method_title(p.reference)} minus it ± SE", "in the paper", "n",
                "p (t-test)", "p (corrected)", "p (Wilcoxon)", "mark"]  # fmt: skip
     return Grid.of(columns, rows)
@@ -189,61 +190,59 @@ def over_cells(result: Result) -> Grid:
     """In how many cells (nets and data sets) the reference is ahead of each other row, all tests counted."""
     rows = []
     for label in result.labels:
-        places = product(result.nets, result.data)
-        tests = [t for net, data in places if (t := result.comparison(net, data, label))]
+        tests = [c.comparison for c in result.cells if c.label == label and c.comparison is not None]
         if len(tests) < 2 or any(t.n < 3 for t in tests):
             continue
         adjusted = holm([t.p_corrected for t in tests])
-        certain = [t.difference for t, p in zip(tests, adjusted) if p < LEVEL]
-        ahead, behind = sum(d > 0 for d in certain), sum(d < 0 for d in certain)
+        ahead, behind = _ahead_and_behind([t for t, p in zip(tests, adjusted) if p < LEVEL])
         least = min(t.difference for t in tests)
         rows.append([method_title(label), f"{len(tests)}", f"{ahead}", f"{behind}", f"{least:+.2f}"])
     name = method_title(result.protocol.reference)
     return Grid.of(["against", "cells", f"{name} ahead", f"{name} behind", "smallest difference"], rows)
 
 
-def cost(result: Result, net: str) -> Grid:
+def cost(part: NetResult) -> Grid:
     """Seconds of a training and of an epoch by the clock, and the latter relative to PRODEN.
 
     Trainings that ran side by side slowed one another down; `benchmarks/` compares costs properly.
     """
     rows = []
-    for data in result.data:
-        cells = result.rows(net, data)
-        seconds = {n: c.mean_of("train_seconds") for n, c in cells.items()}
-        epochs = {n: c.mean_of("epochs") for n, c in cells.items()}
-        base = seconds["proden"] / epochs["proden"] if "proden" in cells else None
-        for label, cell in cells.items():
-            one = seconds[label] / epochs[label]
-            values = [number(seconds[label], ".2f"), number(epochs[label], ".0f"), number(1000 * one, ".1f")]
-            values += [number(one / base if base else None, ".1f"), points(cell.selection_minus_test)]
-            rows.append([title(data), method_title(label), *values])
+    for cells in part.rows.values():
+        base = cells["proden"].seconds_per_epoch if "proden" in cells else None
+        for cell in cells.values():
+            one = cell.seconds_per_epoch
+            values = [number(cell.mean_of("train_seconds"), ".2f"), number(cell.mean_of("epochs"), ".0f")]
+            values += [number(1000 * one, ".1f"), number(one / base if base else None, ".1f")]
+            rows.append([*_names(cell), *values, points(cell.selection_minus_test)])
     return Grid.of(
         ["data set", "method", "seconds (clock)", "epochs", "ms per epoch", "relative to PRODEN", SELECTION],
         rows,
     )
 
 
-def chosen(result: Result, net: str) -> Grid:
+def chosen(part: NetResult) -> Grid:
     """The configuration that every row was reported with."""
     rows = []
-    for data, label, cell in result.placed(net):
+    for cell in part.cells:
         if (c := cell.configuration) is not None:
-            scaling = "pixels" if data in NET_OF_IMAGES else c["scaling"]
-            shared = [f"{c['lr']:g}", f"{c['weight_decay']:g}", scaling]
-            rows.append([title(data), method_title(label), *shared, _own(c)])
+            scaling = "pixels" if cell.data in NET_OF_IMAGES else c["scaling"]
+            rows.append([*_names(cell), f"{c['lr']:g}", f"{c['weight_decay']:g}", scaling, _own(c)])
     return Grid.of(["data set", "method", "lr", "weight decay", "scaling", "own"], rows)
 
 
-def tried(result: Result, net: str) -> Grid:
+def tried(part: NetResult) -> Grid:
     """What a declared grid found on the validation rows. (A random search has too many rows to read.)"""
-    search, rows = result.protocol.search, []
-    for data, label, cell in result.placed(net) if search is not None and search.grids else ():
+    search, rows = part.protocol.search, []
+    for cell in part.cells if search is not None and search.grids else ():
         for values, score in cell.tried:
             shown = "failed" if score is None else f"{100 * score:.2f}"
             mark = " (chosen)" if values == cell.configuration else ""
-            rows.append([title(data), method_title(label), _own(values), shown + mark])
+            rows.append([*_names(cell), _own(values), shown + mark])
     return Grid.of(["data set", "method", "settings", "score on the validation rows"], rows)
+
+
+def _names(cell: CellResult) -> list[str]:
+    return [title(cell.data), method_title(cell.label)]
 
 
 def _own(configuration: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from oneof.lab.plan import Plan
 from oneof.lab.progress import JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
 from oneof.lab.records import Job, Record, Records, alone
-from oneof.lab.runners.base import Runner
+from oneof.lab.runners import Runner
 
 
 @dataclass
@@ -72,17 +72,17 @@ def run_lab(
     def say(text: str) -> None:
         print(text, file=stream or sys.stderr)
 
-    Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
+    plan = Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
     with alone(folder):
-        records = Records(folder)
+        records = plan.records = Records(folder)  # another lab may have written until now
         for line in records.damaged:
             say(f"{folder}: {line}; it is left out, and a job that has no other record runs again")
         if retry_failed:
             records.by_job = {job: r for job, r in records.by_job.items() if r["status"] != "failed"}
-        plan = Plan(protocol, records, strict)
         for name, reason in plan.left_out.items():
             say(f"{name} is left out: {reason}")
-        if gone := plan.no_longer_in(folder):
+        earlier = plan.earlier(folder)
+        if gone := plan.without(earlier):
             say(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
@@ -93,7 +93,7 @@ def run_lab(
         queue = _ready(plan, records, others, running)
         if not queue and plan.complete:
             # looked at, not run: the versions stay those that the numbers were made with
-            plan.save(folder, facts | {"versions": plan.earlier(folder).get("versions", facts["versions"])})
+            plan.save(folder, facts | {"versions": earlier.get("versions", facts["versions"])})
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
         times = JobTimes((record for found in (records, *others) for record in found), minutes)

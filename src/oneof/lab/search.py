@@ -44,15 +44,18 @@ class Search:
 
 
 def configurations(
-    method: str, search: Search, default: Mapping[str, Any], fixed: Mapping[str, Any] | None = None
+    method: str, search: Search | None, default: Mapping[str, Any], fixed: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The configurations to try: `lr`, `weight_decay`, `scaling` and `params` of the method.
+    """The configurations to try: `lr`, `weight_decay`, `scaling` and `params` of the method; without a search
+    the first alone.
 
     `default` has the first configuration's shared values; `fixed` hyper-parameters are not drawn, but a grid
     that names one tries its own values, too.
     """
     fixed = dict(fixed or {})
     found = [{**default, "params": fixed}]
+    if search is None:
+        return found
     if search.grids:
         grid = search.grids.get(method, {})
         for combination in itertools.product(*grid.values()):

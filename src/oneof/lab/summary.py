@@ -1,12 +1,10 @@
-"""Reading a folder of records: results by net, data set and row, and `summary.json`."""
+"""Reading a folder of records: what a protocol found, by net, data set and row, and `summary.json`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,8 @@ UNRANKED = ("oracle",)
 class CellResult:
     """The reported trainings of one row on one data set with one net."""
 
+    data: str
+    label: str
     planned: int
     records: list[Record]
     """Those that are done and did not fail."""
@@ -36,6 +36,16 @@ class CellResult:
     configuration: dict[str, Any] | None
     tried: list[tuple[dict[str, Any], float | None]]
     """Every configuration of the search with its mean score, in the order of the search."""
+    best: bool = False
+    """Whether no ranked row has a higher mean on the data set, to the two digits that are shown."""
+    rank: float | None = None
+    """Mean over the splits that all ranked rows have; None: it is not ranked, or they share none."""
+    comparison: Comparison | None = None
+    """The reference row against this one."""
+
+    @property
+    def ranked(self) -> bool:
+        return self.label not in UNRANKED
 
     @cached_property
     def test(self) -> dict[int, float]:
@@ -52,14 +62,85 @@ class CellResult:
 
     @cached_property
     def selection_minus_test(self) -> float | None:
-        """In points: the accuracy on the rows that choose, less the one on test rows. None: not recorded."""
-        if not self.records or any("selection" not in r["result"] for r in self.records):
+        """In points: the accuracy on the rows that choose, less the one on test rows. None: not recorded, or
+        candidate sets chose, and what is recorded is how often they hold the prediction."""
+        by_labels = [
+            "selection" in r["result"] and r["config"].get("epoch_by") != "candidates" for r in self.records
+        ]
+        if not by_labels or not all(by_labels):
             return None
         return 100 * self.mean_of("selection") - self.mean
+
+    @property
+    def seconds_per_epoch(self) -> float:
+        return self.mean_of("train_seconds") / self.mean_of("epochs")
 
     def mean_of(self, name: str) -> float:
         """Mean over the trainings of a number of their records; NaN where one of them lacks it."""
         return float(np.mean([r["result"].get(name, np.nan) for r in self.records]))
+
+
+class NetResult:
+    """What a protocol found with one net."""
+
+    def __init__(self, result: Result, name: str, cells: list[CellResult]) -> None:
+        self.result, self.name, self.cells = result, name, cells
+        self.protocol, self.labels = result.protocol, result.labels
+        self.rows: dict[str, dict[str, CellResult]] = {}
+        """By data set and label the cells of which there is something to show."""
+        for cell in cells:
+            if cell.records:
+                self.rows.setdefault(cell.data, {})[cell.label] = cell
+        for rows in self.rows.values():
+            _place(rows, self.protocol.reference)
+
+    def mean_ranks(self) -> dict[str, float]:
+        """Mean over data sets of the mean rank over splits; rows that some data set lacks are left out."""
+        found = [{n: c.rank for n, c in rows.items() if c.rank is not None} for rows in self.rows.values()]
+        per_set = [by_row for by_row in found if by_row]
+        everywhere = [name for name in self.labels if per_set and all(name in by_row for by_row in per_set)]
+        return {name: float(np.mean([by_row[name] for by_row in per_set])) for name in everywhere}
+
+    def ranking(self) -> CriticalDifference | None:
+        """Ranks of the mean accuracies over the data sets."""
+        scores: dict[str, dict[str, float]] = {}
+        for label in self.labels:
+            cells = [rows[label] for rows in self.rows.values() if label in rows and rows[label].ranked]
+            if cells:
+                scores[label] = {cell.data: cell.mean for cell in cells}
+        return critical_difference(scores)
+
+    def summary(self) -> dict[str, Any]:
+        """Data set → row → its numbers."""
+        return {d: {label: _numbers(cell) for label, cell in rows.items()} for d, rows in self.rows.items()}
+
+
+def _place(rows: dict[str, CellResult], reference: str) -> None:
+    """Say of every row on a data set how it stands beside the others."""
+    ranked = [cell for cell in rows.values() if cell.ranked]
+    highest = max((round(cell.mean, 2) for cell in ranked), default=0.0)
+    shared = sorted(set.intersection(*(set(cell.test) for cell in ranked))) if ranked else []
+    for cell in ranked:
+        cell.best = round(cell.mean, 2) == highest
+    if shared:
+        for cell, rank in zip(ranked, ranks([[cell.test[seed] for cell in ranked] for seed in shared])):
+            cell.rank = float(rank)
+    for label, cell in rows.items():
+        if reference in rows and label != reference:
+            cell.comparison = compare(rows[reference].test, cell.test)
+
+
+def _numbers(cell: CellResult) -> dict[str, Any]:
+    """What `summary.json` says of a cell."""
+    n = len(cell.records)
+    std = round(cell.std, 4) if n > 1 else None
+    values: dict[str, Any] = {"mean": round(cell.mean, 4), "std": std, "n": n}
+    if cell.rank is not None:
+        values["mean_rank"] = round(cell.rank, 4)
+    if test := cell.comparison:
+        values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
+        values["mark"] = test.mark
+    return values
 
 
 class Result:
@@ -69,12 +150,14 @@ class Result:
         self.plan, self.damaged = plan, records.damaged
         self.protocol = Protocol.from_dict(plan["protocol"])
         self.labels = [e.label for e in self.protocol.entries if e.reported]
-        self.nets = list(dict.fromkeys(c["net"] for c in plan["cells"]))
         self.data = list(dict.fromkeys(c["data"] for c in plan["cells"]))
-        self.cells: dict[tuple[str, str, str], CellResult] = {}
+        found: dict[str, list[CellResult]] = {c["net"]: [] for c in plan["cells"]}
         for c in plan["cells"]:
             if c["reported"]:
-                self.cells[c["net"], c["data"], c["label"]] = self._read_cell(c, records)
+                found[c["net"]].append(self._read_cell(c, records))
+        for cells in found.values():  # in the order of the tables
+            cells.sort(key=lambda cell: (self.data.index(cell.data), self.labels.index(cell.label)))
+        self.nets = {name: NetResult(self, name, cells) for name, cells in found.items()}
 
     def _read_cell(self, c: dict[str, Any], records: Records) -> CellResult:
         found = [r for job in c["report"] if (r := records.get(job)) is not None]
@@ -84,83 +167,12 @@ class Result:
         chosen = None if c["chosen"] is None else c["configurations"][c["chosen"]]
         searched = [[r for job in jobs if (r := records.get(job))] for jobs in c["search"]]
         scores = [mean_score(trials, self.protocol.criterion) for trials in searched]
-        tried = list(zip(c["configurations"], scores))
-        return CellResult(len(self.protocol.seeds), good, len(found) - len(good), chosen, tried)
+        tried, failed = list(zip(c["configurations"], scores)), len(found) - len(good)
+        return CellResult(c["data"], c["label"], len(self.protocol.seeds), good, failed, chosen, tried)
 
-    def cell(self, net: str, data: str, label: str) -> CellResult | None:
-        found = self.cells.get((net, data, label))
-        return found if found is not None and found.records else None
-
-    def rows(self, net: str, data: str) -> dict[str, CellResult]:
-        """The rows of which there is something to show, by label."""
-        return {label: c for label in self.labels if (c := self.cell(net, data, label)) is not None}
-
-    def placed(self, net: str) -> Iterator[tuple[str, str, CellResult]]:
-        """Data set, row and cell, in the order of the tables."""
-        for data, label in product(self.data, self.labels):
-            if (net, data, label) in self.cells:
-                yield data, label, self.cells[net, data, label]
-
-    def ranked(self, net: str, data: str) -> dict[str, CellResult]:
-        return {label: c for label, c in self.rows(net, data).items() if label not in UNRANKED}
-
-    def data_with(self, net: str) -> list[str]:
-        """The data sets of which there is something to show."""
-        return [data for data in self.data if self.rows(net, data)]
-
-    def comparison(self, net: str, data: str, label: str) -> Comparison | None:
-        """The reference row against this one."""
-        ours, other = self.cell(net, data, self.protocol.reference), self.cell(net, data, label)
-        if ours is None or other is None or ours is other:
-            return None
-        return compare(ours.test, other.test)
-
-    def best(self, net: str, data: str) -> set[str]:
-        """The rows with the highest mean, to the two digits that are shown."""
-        means = {label: round(cell.mean, 2) for label, cell in self.ranked(net, data).items()}
-        return {name for name, mean in means.items() if mean == max(means.values())}
-
-    def split_ranks(self, net: str, data: str) -> dict[str, float]:
-        """Mean rank of every row over the splits that all rows have."""
-        tests = {label: cell.test for label, cell in self.ranked(net, data).items()}
-        shared = sorted(set.intersection(*map(set, tests.values()))) if tests else []
-        if not shared:
-            return {}
-        means = ranks([[test[seed] for test in tests.values()] for seed in shared])
-        return dict(zip(tests, map(float, means)))
-
-    def mean_ranks(self, net: str) -> dict[str, float]:
-        """Mean over data sets of the mean rank over splits; rows that some data set lacks are left out."""
-        per_set = [found for data in self.data if (found := self.split_ranks(net, data))]
-        if not per_set:
-            return {}
-        everywhere = [name for name in per_set[0] if all(name in found for found in per_set)]
-        return {name: float(np.mean([found[name] for found in per_set])) for name in everywhere}
-
-    def ranking(self, net: str) -> CriticalDifference | None:
-        """Ranks of the mean accuracies over the data sets of a net."""
-        ranked = {data: self.ranked(net, data) for data in self.data}
-        scores = {n: {d: rows[n].mean for d, rows in ranked.items() if n in rows} for n in self.labels}
-        return critical_difference({label: found for label, found in scores.items() if found})
-
-    def summary(self) -> dict[str, Any]:
-        """Net → data set → row → its numbers."""
-        found = {net: {d: self._summary_of(net, d) for d in self.data_with(net)} for net in self.nets}
-        return {net: by_data for net, by_data in found.items() if by_data}
-
-    def _summary_of(self, net: str, data: str) -> dict[str, Any]:
-        place, found = self.split_ranks(net, data), {}
-        for label, cell in self.rows(net, data).items():
-            n = len(cell.records)
-            std = round(cell.std, 4) if n > 1 else None
-            values: dict[str, Any] = {"mean": round(cell.mean, 4), "std": std, "n": n}
-            if label in place:
-                values["mean_rank"] = round(place[label], 4)
-            if test := self.comparison(net, data, label):
-                values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
-                values["mark"] = test.mark
-            found[label] = values
-        return found
+    @property
+    def cells(self) -> list[CellResult]:
+        return [cell for part in self.nets.values() for cell in part.cells]
 
 
 def read_folder(folder: Path) -> list[Result]:
@@ -201,9 +213,11 @@ def write_summary(folder: Path, results: list[Result]) -> Path:
         return {label: round(rank, 4) for label, rank in ranks.items()}
 
     named = {r.protocol.name: r for r in results}
-    content: dict[str, Any] = {name: r.summary() for name, r in named.items()}
+    content: dict[str, Any] = {
+        name: {net: part.summary() for net, part in r.nets.items() if part.rows} for name, r in named.items()
+    }
     content["mean_rank"] = {
-        name: {net: rounded(r.mean_ranks(net)) for net in r.nets} for name, r in named.items()
+        name: {net: rounded(part.mean_ranks()) for net, part in r.nets.items()} for name, r in named.items()
     }
     for part in ("versions", "command"):
         content[part] = {name: r.plan[part] for name, r in named.items()}

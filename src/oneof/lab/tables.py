@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePath
 
 from oneof.datasets.catalogue import ENTRIES
 from oneof.lab.paper import published
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.protocols import PROTOCOLS
-from oneof.lab.summary import Result
+from oneof.lab.summary import NetResult, Result
 from oneof.methods import list_methods
 
 NAMES = {
@@ -58,40 +60,40 @@ def method_title(label: str) -> str:
     return NAMES.get(label, label)
 
 
-def grid(result: Result, net: str) -> Grid:
+def grid(part: NetResult) -> Grid:
     """Mean ± std, the mark of the paired test, mean rank; the paper's number and the difference beside it."""
-    table, data = result.protocol.paper_table, result.data_with(net)
-    with_paper = {d for d in data if any(published(table, n, d) for n in result.labels)}
-    ranks = result.mean_ranks(net)
-    gaps = {label: selection_minus_test(result, net, label) for label in result.labels}
-    adapted: set[str] = set()
-    if any(d not in NET_OF_IMAGES for d in result.data):  # methods that need augmentation, on feature vectors
-        known = {info.name for info in list_methods() if info.note.startswith("adapted")}
-        adapted = {entry.label for entry in result.protocol.entries if entry.method in known}
-    columns, rows = ["method"], []
-    for d in data:
-        columns += [title(d), "paper"] if d in with_paper else [title(d)]
-    columns.append("mean rank")
-    if any(gap is not None for gap in gaps.values()):
-        columns.append(SELECTION)
-    for label in result.labels:
-        row = [Shown(method_title(label) + (" (adapted)" if label in adapted else ""))]
-        for d in data:
-            row.append(_cell(result, net, d, label))
-            if d in with_paper:
-                row.append(_paper_cell(result, net, d, label))
-        row.append(Shown(f"{ranks[label]:.2f}" if label in ranks else "–"))
-        if columns[-1] == SELECTION:
-            row.append(Shown(points(gaps[label])))
-        rows.append(row)
-    return Grid(columns, rows, notes(result, net))
+    ranks, gaps, adapted = part.mean_ranks(), _gaps(part), _adapted(part)
+
+    def name(label: str) -> Shown:
+        return Shown(method_title(label) + (" (adapted)" if label in adapted else ""))
+
+    columns: list[tuple[str, Callable[[str], Shown]]] = [("method", name)]
+    for data in part.rows:
+        columns.append((title(data), partial(_cell, part, data)))
+        if any(published(part.protocol.paper_table, label, data) for label in part.labels):
+            columns.append(("paper", partial(_paper_cell, part, data)))
+    columns.append(("mean rank", lambda label: Shown(number(ranks.get(label), ".2f"))))
+    if gaps:
+        columns.append((SELECTION, lambda label: Shown(points(gaps.get(label)))))
+    rows = [[shown(label) for _, shown in columns] for label in part.labels]
+    return Grid([heading for heading, _ in columns], rows, notes(part))
 
 
-def selection_minus_test(result: Result, net: str, label: str) -> float | None:
-    """Mean over the data sets in points; None where no selection accuracy is recorded."""
-    cells = [cell for data in result.data if (cell := result.cell(net, data, label)) is not None]
-    found = [gap for cell in cells if (gap := cell.selection_minus_test) is not None]
-    return sum(found) / len(found) if found else None
+def _adapted(part: NetResult) -> set[str]:
+    """On feature vectors: rows of methods that need augmentation."""
+    if all(data in NET_OF_IMAGES for data in part.result.data):
+        return set()
+    known = {info.name for info in list_methods() if info.note.startswith("adapted")}
+    return {entry.label for entry in part.protocol.entries if entry.method in known}
+
+
+def _gaps(part: NetResult) -> dict[str, float]:
+    """By row, selection minus test, mean over the data sets in points; only where both are recorded."""
+    found: dict[str, list[float]] = {}
+    for cell in part.cells:
+        if cell.selection_minus_test is not None:
+            found.setdefault(cell.label, []).append(cell.selection_minus_test)
+    return {label: sum(gaps) / len(gaps) for label, gaps in found.items()}
 
 
 def number(value: float | None, form: str) -> str:
@@ -103,29 +105,31 @@ def points(value: float | None) -> str:
     return number(value, "+.1f")
 
 
-def _cell(result: Result, net: str, data: str, label: str) -> Shown:
-    cell = result.cell(net, data, label)
+def _cell(part: NetResult, data: str, label: str) -> Shown:
+    cell = part.rows[data].get(label)
     if cell is None:
         return Shown("–")
-    test, n = result.comparison(net, data, label), len(cell.records)
+    test, n = cell.comparison, len(cell.records)
     spread = f" ± {cell.std:.2f}" if n > 1 else ""  # one training says nothing about it
     text = f"{cell.mean:.2f}{spread}" + (f" (n={n})" if n < cell.planned else "")
-    return Shown(text, label in result.best(net, data), test.mark if test else "")
+    return Shown(text, cell.best, test.mark if test else "")
 
 
-def _paper_cell(result: Result, net: str, data: str, label: str) -> Shown:
-    number, cell = published(result.protocol.paper_table, label, data), result.cell(net, data, label)
+def _paper_cell(part: NetResult, data: str, label: str) -> Shown:
+    number, cell = published(part.protocol.paper_table, label, data), part.rows[data].get(label)
     if number is None:
         return Shown("–")
     mean, _ = number
     return Shown(f"{mean:.2f}" if cell is None else f"{mean:.2f} ({cell.mean - mean:+.2f})")
 
 
-def notes(result: Result, net: str) -> list[str]:
+def notes(part: NetResult) -> list[str]:
     """What stands below every table."""
-    p, cells = result.protocol, [c for (n, _, _), c in result.cells.items() if n == net]
-    counts = sorted({len(c.records) for c in cells if c.records})
-    if not counts:
+    result, p, cells = part.result, part.protocol, part.cells
+    counts, failed = sorted({len(c.records) for c in cells if c.records}), sum(c.failed for c in cells)
+    if failed and failed == sum(c.planned for c in cells):
+        lines = ["No reported training succeeded; --retry-failed runs them again."]
+    elif not counts:
         lines = ["No reported split is done yet: the same command goes on."]
         if p.search is not None:
             lines += ["Hyper-parameters are searched first; --configurations 1 takes the defaults instead."]
@@ -149,7 +153,6 @@ def notes(result: Result, net: str) -> list[str]:
         )
     if any(published(p.paper_table, label, d) for label in result.labels for d in result.data):
         lines.append("Paper: the published mean, in brackets ours minus it.")
-    failed = sum(c.failed for c in cells)
     if failed:
         lines.append(f"{failed} reported trainings failed and are not in the means.")
     lines += [f"Left out: {damaged}." for damaged in result.damaged]
@@ -160,8 +163,8 @@ def notes(result: Result, net: str) -> list[str]:
 def as_text(result: Result) -> str:
     """For the terminal; the best mean of a column carries a star."""
     parts = [f"{result.protocol.name}: {result.protocol.title}"]
-    for net in result.nets:
-        g = grid(result, net)
+    for net, part in result.nets.items():
+        g = grid(part)
         table = [g.columns] + [
             [first.text, *("*" * c.best + c.text + (c.mark or " ") for c in others)]
             for first, *others in g.rows

@@ -19,10 +19,9 @@ from oneof.datasets import Scaling, hold_out, split_80_10_10
 from oneof.lab import LabError
 from oneof.lab.prepared import Prepared, prepare
 from oneof.lab.records import Job, Record
-from oneof.lab.runners.base import Place
+from oneof.lab.runners import HERE, Place
 from oneof.methods import make_method
 from oneof.nets import build_net
-from oneof.tables.files import write_text
 from oneof.training import CleanRows, Recipe, Run, Trained, train
 from oneof.training.predict import predict
 from oneof.views import ImageViews, RowItself, Views
@@ -41,28 +40,24 @@ class TimedRun(Run):
     def __init__(self, folder: Path, epochs: int, until: float | None) -> None:
         super().__init__(folder)
         self.epochs, self.until = epochs, until
-        self.spent = self.folder / "seconds.txt"
         self.before, self.began = 0.0, time.perf_counter()
         """Seconds up to the checkpoint from which it continues, and when it went on from there."""
 
     def start(self, config: dict[str, Any]) -> dict[str, Any] | None:
         checkpoint = super().start(config)
-        if checkpoint is not None and self.spent.exists():
-            self.before = float(self.spent.read_text(encoding="utf-8"))
+        if checkpoint is not None:
+            self.before = checkpoint.get("seconds", 0.0)
         self.began = time.perf_counter()
         return checkpoint
 
     def save(self, checkpoint: dict[str, Any]) -> None:
-        super().save(checkpoint)
-        spent = self.before + time.perf_counter() - self.began
-        write_text(self.spent, str(spent))  # now, since the process may be killed before its end
+        super().save({**checkpoint, "seconds": self.before + time.perf_counter() - self.began})
         if self.until is not None and time.time() > self.until and len(checkpoint["history"]) < self.epochs:
             raise OutOfTime
 
 
-def run_job(job: Job, place: Place | None = None) -> Record:
+def run_job(job: Job, place: Place = HERE) -> Record:
     """The record of a job, whatever happens in it; of status `stopped` where the time was up."""
-    place = place or Place()
     began = time.perf_counter()
     record: Record = {"job": job.hash, "config": dict(job.config)}
     run: TimedRun | None = None
@@ -98,15 +93,12 @@ class Parts:
     """Validation rows and their candidate sets."""
     test: tuple[Any, np.ndarray]
     views: Views
-    in_loss: bool = False
+    in_loss: bool
     """Whether the rows to select by are in the loss; their accuracy then says nothing."""
 
 
-def run_trial(
-    config: Mapping[str, Any], place: Place | None = None, run: TimedRun | None = None
-) -> dict[str, Any]:
+def run_trial(config: Mapping[str, Any], place: Place = HERE, run: TimedRun | None = None) -> dict[str, Any]:
     """Train once; accuracies are those of the selected epoch."""
-    place = place or Place()
     data = prepare(config["data"]["name"], config["data"]["candidates"])
     if config["data"]["hash"] != data.hash:
         raise LabError(
@@ -116,17 +108,14 @@ def run_trial(
     parts = divide(data, config)
     method, net = dict(config["method"]), dict(config["net"])
     method_name, net_name = method.pop("name"), net.pop("name")
-    shape = parts.x.shape[1:]
-    recipe = dict(config["recipe"])
-    if "milestones" in recipe:
-        recipe["milestones"] = tuple(recipe["milestones"])
+    shape, seed = parts.x.shape[1:], config["split"]["seed"]
     began = time.perf_counter()
     trained = train(
         make_method(method_name, method),
         lambda: build_net(net_name, shape[0] if len(shape) == 1 else tuple(shape), data.n_classes, **net),
         parts.x,
         parts.candidates,
-        recipe=Recipe(**{"speed": place.speed, **recipe}, seed=config["split"]["seed"], device=place.device),
+        recipe=Recipe(**{"speed": place.speed, **config["recipe"]}, seed=seed, device=place.device),
         clean=parts.clean,
         selection=parts.selection,
         test=parts.test if config["curves"] else None,
@@ -139,40 +128,37 @@ def run_trial(
 
 def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
     """Training, validation and test rows, and what the clean rows of this job are used for."""
-    rule, seed = config["split"]["rule"], config["split"]["seed"]
-    views: Views = RowItself()
-    if rule == "80/10/10":
-        split = split_80_10_10(len(data.x), seed)
-        x = Scaling.fit(data.x[split.train], config["scaling"]).apply(data.x)
-        test = (x[split.test], data.truth[split.test])
-    elif rule == "90/10, official test":
-        assert data.test is not None
-        split, x, test = hold_out(len(data.x), 0.1, seed, labels=data.truth), data.x, data.test
-        if data.pixels is not None:
-            views = ImageViews(*data.pixels, **config["views"])
-        else:
-            scaling = Scaling.fit(x[split.train], config["scaling"])
-            x, test = scaling.apply(x), (scaling.apply(test[0]), test[1])
+    seed, x, test = config["split"]["seed"], data.x, data.test
+    if test is None:
+        split = split_80_10_10(len(x), seed)
     else:
-        raise LabError(f"unknown split rule {rule!r}; there are 80/10/10 and 90/10, official test.")
-    rows = split.validation
+        split = hold_out(len(x), 0.1, seed, labels=data.truth)
+    views: Views = RowItself()
+    if data.pixels is not None:
+        views = ImageViews(*data.pixels, **config["views"])
+    else:
+        scaling = Scaling.fit(x[split.train], config["scaling"])
+        x, test = scaling.apply(x), test and (scaling.apply(test[0]), test[1])
+    test = test or (x[split.test], data.truth[split.test])
+    rows, information = split.validation, config["information"]
     sets = data.candidates.rows(rows)
-    clean = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
-    train_sets = data.candidates.take(split.train)
-    parts = Parts(x[split.train], train_sets, clean, clean, (x[rows], sets), test, views)
+    clean = selection = CleanRows(x[rows], np.eye(data.n_classes, dtype=bool)[data.truth[rows]])
+    if information == "half":
+        clean, selection = clean.divide(0.5, seed)
     if "clean_share" in config:
         few = max(1, round(config["clean_share"] * len(data.x)))
-        chosen = np.random.default_rng(seed).permutation(len(rows))[:few]
-        parts.clean = CleanRows(clean.x[chosen], clean.mask[chosen])
-    if config["information"] == "none":
-        parts.clean = None
-    if config["epoch_by"] == "candidates":  # no label is used at all, not even by methods that could
-        parts.clean, parts.selection = None, CleanRows(x[rows], sets, "held-out sets")
-    elif config["information"] == "half":
-        parts.clean, parts.selection = clean.divide(0.5, seed)
-    else:
-        parts.in_loss = config["information"] == "loss"
-    return parts
+        clean = clean.take(np.random.default_rng(seed).permutation(len(clean))[:few])
+    no_label = config["epoch_by"] == "candidates"  # at all, not even for methods that could use it
+    return Parts(
+        x[split.train],
+        data.candidates.take(split.train),
+        None if no_label or information == "none" else clean,
+        CleanRows(x[rows], sets, "held-out sets") if no_label else selection,
+        (x[rows], sets),
+        test,
+        views,
+        in_loss=information == "loss" and not no_label,
+    )
 
 
 def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:

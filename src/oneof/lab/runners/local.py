@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oneof.lab.records import Job, Record
-from oneof.lab.runners.base import Place, Runner, lost
+from oneof.lab.runners import Place, Runner, lost
 from oneof.tables.unpacking import free_memory
 
 WORKER_BYTES = 700 * 2**20

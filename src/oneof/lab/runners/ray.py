@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneof.lab.records import Job, Record
-from oneof.lab.runners.base import Place, Runner, lost
+from oneof.lab.runners import Place, Runner, lost
 from oneof.training.cluster import Cluster, ClusterError
 
 
