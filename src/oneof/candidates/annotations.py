@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from oneof.candidates.cells import CandidateError, CellError, cell_text, named_columns
 from oneof.candidates.compact import CompactSets
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
-
-
-class Votes(NamedTuple):
-    """Labels that were named, by row and label: how often, and which of them an answer names."""
-
-    row: np.ndarray
-    label: np.ndarray
-    times: np.ndarray
-    of_answer: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,26 +71,16 @@ class Answers:
             found.setdefault(self.workers[worker], []).append(label)
         return found
 
-    def votes(self) -> Votes:
-        """How often each label was named, row by row, of those that were."""
-        width = int(self.label.max(initial=0)) + 1
-        keys, which, times = np.unique(self.row * width + self.label, return_inverse=True, return_counts=True)
-        return Votes(keys // width, keys % width, times, which)
-
-    def votes_for(self, sets: CompactSets) -> np.ndarray:
-        """How often each candidate of these sets was named, in their order."""
-        votes, width = self.votes(), sets.n_classes
-        if not len(votes.row):
-            return np.zeros(len(sets.positions))
-        keys, wanted = votes.row * width + votes.label, sets.rows * width + sets.positions
-        place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-        return np.where(keys[place] == wanted, votes.times[place], 0)
+    def votes(self, n_rows: int, n_classes: int) -> csr_matrix:
+        """(n_rows, n_classes): how often each label was named, row by row, of those that were."""
+        ones = np.ones(len(self), dtype=np.int64)
+        made = csr_matrix((ones, (self.row, self.label)), shape=(n_rows, n_classes))
+        made.sum_duplicates()
+        return made
 
     def counts(self, n_rows: int, n_classes: int) -> np.ndarray:
-        """(n_rows, n_classes): how often each class was named. `votes` has the same without the zeros."""
-        table, votes = np.zeros((n_rows, n_classes), dtype=np.int64), self.votes()
-        table[votes.row, votes.label] = votes.times
-        return table
+        """`votes` with the zeros."""
+        return self.votes(n_rows, n_classes).toarray()
 
     def groups(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row and worker of every (row, worker) pair, by row then worker; and the pair of each answer."""

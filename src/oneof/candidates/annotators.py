@@ -10,6 +10,7 @@ from scipy.stats import beta
 
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.evidence import SaidTable, estimate_true_labels
+from oneof.candidates.rules import votes_at
 from oneof.candidates.sets import CandidateError
 
 CONFUSIONS = 3
@@ -58,10 +59,11 @@ def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None)
     if beliefs is None:
         beliefs = estimate_true_labels(answers, n, c).posterior
     row, worker, _ = answers.groups()
-    people, times = np.bincount(row, minlength=n), answers.votes()
+    people, votes = np.bincount(row, minlength=n), answers.votes(n, c)
     weight = answers.shares()
     others = people[answers.row] - 1
-    same = np.where(others > 0, (times.times[times.of_answer] - 1) / np.maximum(others, 1), 0.0)
+    times = votes_at(votes, answers.row, answers.label)
+    same = np.where(others > 0, (times - 1) / np.maximum(others, 1), 0.0)
     size = len(answers.workers)
     given, compared, agreed, right = (
         np.bincount(answers.worker, weight * part, minlength=size)
