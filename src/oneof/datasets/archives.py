@@ -30,8 +30,6 @@ def unpack(archive: Path | str, folder: Path | str, top: str | None = None, limi
     Nothing is written outside the folder, whatever the archive says, and no more than `limit` bytes.
     """
     archive, folder = Path(archive), Path(folder)
-    if not archive.is_file():
-        raise DataError(f"{archive}: no such file.")
     folder.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
     try:

@@ -35,7 +35,7 @@ def read_idx(path: Path | str) -> np.ndarray:
 
     The file must hold exactly what its header announces: a cut or padded file is an error.
     """
-    path = _there(path)
+    path = Path(path)
     with unzipped(path) as stream:
         head = stream.read(4)
         if len(head) < 4 or head[:3] != b"\0\0\x08" or not 1 <= head[3] <= 4:
@@ -74,11 +74,13 @@ def read_cifar_binary(files: Sequence[Path | str], *, n_classes: int, label_byte
     """
     width = label_bytes + _PIXELS
     images, labels = [], []
-    for path in map(_there, files):
-        size = path.stat().st_size
-        if size == 0 or size % width:
-            raise DataError(f"{path}: {size} bytes, no whole number of {width}-byte images; fetch it again.")
-        records = np.fromfile(path, dtype=np.uint8).reshape(-1, width)
+    for path in map(Path, files):
+        with reading(path, "CIFAR batch"):
+            records = np.fromfile(path, dtype=np.uint8)
+        if not len(records) or len(records) % width:
+            what = f"no whole number of {width}-byte images; fetch it again."
+            raise DataError(f"{path}: {len(records)} bytes, {what}")
+        records = records.reshape(-1, width)
         labels.append(_checked_labels(records[:, label_bytes - 1].astype(np.int64), n_classes, path))
         images.append(records[:, label_bytes:].reshape(-1, *_SHAPE))
     return np.concatenate(images), np.concatenate(labels)
@@ -107,7 +109,7 @@ def read_safe_pickle(path: Path | str) -> dict[str, Any]:
 
     A pickle can run any code when it is read; what asks for more than arrays is refused.
     """
-    path = _there(path)
+    path = Path(path)
     with reading(path, "CIFAR pickle", "fetch it again"):
         packed = path.read_bytes()  # from memory: of a file the unpickler asks for as much as it claims
         for code, place, _ in pickletools.genops(packed):
@@ -236,17 +238,6 @@ def _number(path: Path) -> tuple[int, str]:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
+    with reading(path, "text file", "unpack the archive again"):
         text = path.read_text(encoding="utf-8")
-    except OSError:
-        raise DataError(f"{path}: no such file; this is not the folder of TinyImageNet.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not a text file; unpack the archive again.") from None
     return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
-
-
-def _there(path: Path | str) -> Path:
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file.")
-    return path

@@ -54,8 +54,10 @@ def reading(path: Path | str, what: str, advice: str = "") -> Iterator[None]:
     more = f"; {advice}" if advice else ""
     try:
         yield
-    except (DataError, CandidateError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (DataError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
+    except CandidateError as error:
+        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
     except FileNotFoundError:
         raise DataError(f"{path}: no such file.") from None
     except MemoryError as error:

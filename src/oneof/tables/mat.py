@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oneof.candidates import UNKNOWN, CandidateError, Candidates
+from oneof.candidates import UNKNOWN, Candidates
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading, sha256_of
 from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
@@ -36,61 +36,48 @@ def read_mat(path: Path | str, *, need_truth: bool = True, truth_may_be_outside:
     published files there is none.
     """
     path = Path(path)
-    found = _variables(path)
-    wanted = ("data", "partial_target", "target") if need_truth else ("data", "partial_target")
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        raise DataError(
-            f"{path}: variable {missing[0]!r} is missing; a partial-label file holds data (n x d), "
-            "partial_target (K x n) and target (K x n)."
-        )
-    x = _features(found["data"], path)
-    mask = _labels(found["partial_target"], "partial_target", len(x), path)
-    empty = np.flatnonzero(~mask.any(axis=1))
-    if len(empty):
-        raise DataError(
-            f"{path}: row {empty[0]} has no candidate label ({len(empty)} such rows): column {empty[0] + 1} "
-            "of partial_target is empty; drop the row or give it a label."
-        )
-    truth = None
-    if "target" in found:
-        truth = _truth(_labels(found["target"], "target", len(x), path), mask.shape[1], path)
-    provenance = {"rule": "given", "file": path.name, "sha256": sha256_of(path)}
-    try:
-        candidates = Candidates(
-            mask, tuple(range(mask.shape[1])), truth, truth_may_be_outside, provenance, source=path.name
-        )
-    except CandidateError as error:
-        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
-    return MatTable(x, candidates)
+    with reading(path, "MATLAB file", "fetch it again"):
+        found = _variables(path)
+        wanted = _VARIABLES if need_truth else _VARIABLES[:2]
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            raise DataError(
+                f"{path}: variable {missing[0]!r} is missing; a partial-label file holds data (n x d), "
+                "partial_target (K x n) and target (K x n)."
+            )
+        x = _features(found["data"], path)
+        mask = _labels(found["partial_target"], "partial_target", len(x), path)
+        truth = None
+        if "target" in found:
+            truth = _truth(_labels(found["target"], "target", len(x), path), mask.shape[1], path)
+        classes = tuple(range(mask.shape[1]))
+        provenance = {"rule": "given", "file": path.name, "sha256": sha256_of(path)}
+        sets = Candidates(mask, classes, truth, truth_may_be_outside, provenance, path.name)
+    return MatTable(x, sets)
+
+
+_VARIABLES = ("data", "partial_target", "target")
 
 
 def _variables(path: Path) -> dict[str, Any]:
     """The three variables that are there, sparse ones made dense."""
     from scipy.io import loadmat, whosmat
 
-    if not path.is_file():
-        raise DataError(f"{path}: no such file.")
-    wanted = ("data", "partial_target", "target")
-    with reading(path, "MATLAB file", "fetch it again"):
-        _check_elements(path)
-        try:
-            there = [(name, shape) for name, shape, _ in whosmat(path) if name in wanted]
-            # sparse matrices are made dense, so that the shape counts and not what is stored
-            refuse_bomb(path, sum(8 * math.prod(map(int, shape)) for _, shape in there))
-            found = loadmat(path, variable_names=wanted)
-            for value in found.values():
-                if hasattr(value, "check_format"):  # a place outside the matrix would be written to
-                    value.check_format(full_check=True)
-        except NotImplementedError:
-            raise DataError(
-                f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
-            ) from None
-    return {
-        name: value.toarray() if hasattr(value, "toarray") else np.asarray(value)
-        for name, value in found.items()
-        if not name.startswith("__")
-    }
+    _check_elements(path)
+    try:
+        there = [(name, shape) for name, shape, _ in whosmat(path) if name in _VARIABLES]
+        # sparse matrices are made dense, so that the shape counts and not what is stored
+        refuse_bomb(path, sum(8 * math.prod(map(int, shape)) for _, shape in there))
+        found = loadmat(path, variable_names=_VARIABLES)
+    except NotImplementedError:
+        raise DataError(
+            f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
+        ) from None
+    made = {name: found[name] for name in _VARIABLES if name in found}
+    for value in made.values():
+        if hasattr(value, "check_format"):  # a place outside the matrix would be written to
+            value.check_format(full_check=True)
+    return {name: v.toarray() if hasattr(v, "toarray") else np.asarray(v) for name, v in made.items()}
 
 
 # ---- elements: scipy (1.17) believes their types and sizes, and crashes the process where they lie --------

@@ -126,7 +126,7 @@ class _Counted:
 @contextmanager
 def unzipped(path: Path, packed: bool | None = None) -> Iterator[Any]:
     """The content of a file, to `read` block by block, through gzip where it is `packed` (default: look)."""
-    with path.open("rb") as file, reading(path, "gzip file", "it is cut off or damaged, fetch it again"):
+    with reading(path, "gzip file", "it is cut off or damaged, fetch it again"), path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b" if packed is None else packed
         file.seek(0)
         yield _Counted(gzip.GzipFile(fileobj=file), path) if packed else file  # type: ignore[arg-type]
