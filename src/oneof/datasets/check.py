@@ -26,7 +26,7 @@ def checksum(path: Path, kind: str) -> str:
 
 def checksum_problem(path: Path, expected: str | None) -> str | None:
     """What is wrong with a file, in one line, or None."""
-    if expected is None:
+    if not expected:
         return None
     kind, _, value = expected.partition(":")
     try:

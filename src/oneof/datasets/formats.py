@@ -1,4 +1,4 @@
-"""Readers of the official on-disk formats: idx (the MNISTs), CIFAR and TinyImageNet.
+"""Readers of the official on-disk formats: idx (the MNISTs), CIFAR and TinyImageNet; all data sets by form.
 
 Images come as uint8 arrays (n, channels, height, width), labels as int64 arrays (n,). Whatever is
 wrong with a file ends in a `DataError` of one line that names the file.
@@ -12,14 +12,17 @@ import pickle
 import pickletools
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from oneof.candidates import Candidates
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading
 from oneof.tables.images import read_images
+from oneof.tables.mat import read_mat
 from oneof.tables.unpacking import unzipped
 
 _BLOCK = 1 << 20
@@ -241,3 +244,92 @@ def _lines(path: Path) -> list[str]:
     with reading(path, "text file", "unpack the archive again"):
         text = path.read_text(encoding="utf-8")
     return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+
+
+# ---- data sets --------------------------------------------------------------------------------
+
+Files = list[Path]
+Names = tuple[str, ...]
+Parts = dict[str, Any]
+"""What a `DataSet` is made of, by name."""
+
+
+def _parts(train: Arrays, test: Arrays, classes: Names) -> Parts:
+    parts = {"x_train": train[0], "y_train": train[1], "x_test": test[0], "y_test": test[1]}
+    return parts | {"classes": classes}
+
+
+def _digits(files: Files, classes: Names) -> Parts:
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    return {"x_train": x.astype(np.float64), "y_train": y.astype(np.int64), "classes": classes}
+
+
+def _mat(files: Files, classes: Names) -> Parts:
+    """All rows of a `.mat` file are training rows."""
+    x, sets = read_mat(files[0])
+    return {"x_train": x, "y_train": sets.truth, "classes": sets.classes, "candidates": sets}
+
+
+def _labelme(files: Files, classes: Names) -> Parts:
+    """The rows that a crowd answered, each with all labels somebody gave; all of them may be wrong."""
+    with np.load(files[0], allow_pickle=False) as stored:
+        parts = {name: stored[name] for name in ("X_train", "y_train", "X_test", "y_test")}
+    answers = np.loadtxt(files[1], dtype=np.int64, delimiter=",", skiprows=1)
+    mask = np.zeros((len(parts["y_train"]), len(classes)), dtype=bool)
+    mask[answers[:, 0], answers[:, 2]] = True
+    truth = parts["y_train"].astype(np.int64)
+    candidates = Candidates(mask, classes, truth, truth_may_be_outside=True, source=files[1].name)
+    train, test = (parts["X_train"], truth), (parts["X_test"], parts["y_test"].astype(np.int64))
+    return {**_parts(train, test, classes), "candidates": candidates}
+
+
+def _idx(files: Files, classes: Names) -> Parts:
+    parts = []
+    for images, labels in (files[:2], files[2:]):
+        x, y = read_idx(images), read_idx(labels)
+        if x.ndim != 3 or y.shape != x.shape[:1]:
+            raise DataError(
+                f"{images.parent}: {images.name} has shape {x.shape}, {labels.name} {y.shape}; "
+                "these files do not belong."
+            )
+        parts.append((x[:, None], y.astype(np.int64)))
+    return _parts(parts[0], parts[1], classes)
+
+
+def _cifar10(read: Callable[..., Arrays], files: Files, classes: Names) -> Parts:
+    return _parts(read(files[:5], n_classes=10), read(files[5:], n_classes=10), classes)
+
+
+def _cifar100_binary(files: Files, classes: Names) -> Parts:
+    train, test = (read_cifar_binary([file], n_classes=100, label_bytes=2) for file in files[:2])
+    return _parts(train, test, tuple(files[2].read_text(encoding="utf-8").split()))
+
+
+def _cifar100_python(files: Files, classes: Names) -> Parts:
+    train, test = (read_cifar_python([file], n_classes=100, label_key="fine_labels") for file in files[:2])
+    listed = read_safe_pickle(files[2]).get("fine_label_names")
+    if not isinstance(listed, list):
+        raise DataError(f"{files[2]}: no list 'fine_label_names'; fetch it again.")
+    return _parts(train, test, tuple(v.decode("latin-1") if isinstance(v, bytes) else str(v) for v in listed))
+
+
+def _tiny_imagenet(files: Files, classes: Names) -> Parts:
+    inside = files[0].parent
+    train, test = (read_tiny_imagenet(inside, part) for part in ("train", "val"))
+    return _parts(train, test, tiny_imagenet_classes(inside))
+
+
+READERS: dict[str, Callable[[Files, Names], Parts]] = {
+    "digits": _digits,
+    "mat": _mat,
+    "labelme": _labelme,
+    "idx": _idx,
+    "cifar10-binary": partial(_cifar10, read_cifar_binary),
+    "cifar10-python": partial(_cifar10, read_cifar_python),
+    "cifar100-binary": _cifar100_binary,
+    "cifar100-python": _cifar100_python,
+    "tiny-imagenet": _tiny_imagenet,
+}
+"""By the name that `catalogue.toml` gives to a form: from its files and the class names to the parts."""

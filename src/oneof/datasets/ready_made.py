@@ -65,7 +65,9 @@ def ready_made_sets(
             digest = hashlib.sha256(mask.tobytes()).hexdigest()
             stated = [d.get("sha256") for d in facts.get("draws", []) if d.get("seed") == seed]
             if stated and stated[0] != digest:
-                raise DataError(f"{path}: the matrix of seed {seed} does not have the checksum stated for it.")
+                raise DataError(
+                    f"{path}: the matrix of seed {seed} does not have the checksum stated for it."
+                )
             provenance = {"rule": "instance", "rate": rate, "seed": seed, "file": path.name, "sha256": digest}
             provenance["generator"] = facts.get("generator", {}).get("network", "unknown")
             made = Candidates(mask.astype(bool), classes, truth, provenance=provenance, source=path.name)

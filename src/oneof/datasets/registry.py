@@ -9,16 +9,18 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
+from oneof.datasets.formats import READERS
 from oneof.tables.errors import DataError, MissingDataError
-from oneof.tables.mat import read_mat
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +62,14 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Form:
-    """One official on-disk form: files below the data folder and the function that reads them.
+    """One official on-disk form: files below the data folder and the name of their reader.
 
     `files` maps each path to its checksum, `sha256:...`, `md5:...` or, for `.gz` files whose wrapping
-    may differ, `content-sha256:...` (of the uncompressed content); None where none is known.
+    may differ, `content-sha256:...` (of the uncompressed content); empty where none is known.
     """
 
-    files: Mapping[str, str | None]
-    read: Callable[[Path], Mapping[str, Any]]
+    files: Mapping[str, str]
+    read: str
 
     def missing(self, folder: Path) -> list[str]:
         return [file for file in self.files if not (folder / file).exists()]
@@ -101,6 +103,10 @@ class KnownSet:
     source: str
     forms: tuple[Form, ...]
     downloads: tuple[Download, ...] = ()
+    classes: tuple[str, ...] = ()
+    """Names of the classes, where the files do not have them."""
+    other_names: tuple[str, ...] = ()
+    """Other spellings met in papers and codes."""
     mean_candidates: float | None = None
     """Mean size of the candidate sets as published, for sets that come with candidates."""
     mean: tuple[float, ...] | None = None
@@ -131,25 +137,34 @@ def data_folder(given: Path | str | None = None) -> Path:
     return base.expanduser() / "oneof" / "data"
 
 
+@cache
+def entries() -> dict[str, KnownSet]:
+    """What `catalogue.toml` says about every data set, by name."""
+    facts = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
+    return {name: _known(name, **about) for name, about in facts.items()}
+
+
+def _known(name: str, forms: list[Any], downloads: Sequence[Any] = (), **facts: Any) -> KnownSet:
+    parts = {"forms": [Form(**form) for form in forms], "downloads": [Download(**one) for one in downloads]}
+    plain = {key: tuple(v) if isinstance(v, list) else v for key, v in (facts | parts).items()}
+    return KnownSet(name, **plain)
+
+
 def names() -> list[str]:
     """The names of all data sets."""
-    from oneof.datasets.catalogue import ENTRIES
-
-    return list(ENTRIES)
+    return list(entries())
 
 
 def entry(name: str) -> KnownSet:
     """What is known about a data set; other spellings (`Fashion-MNIST`, `lyn`) are understood."""
-    from oneof.datasets.catalogue import ALIASES, ENTRIES
-
     key = name.strip().lower().replace("_", "-").replace(" ", "-")
-    key = ALIASES.get(key, key)
-    if key in ENTRIES:
-        return ENTRIES[key]
-    near = difflib.get_close_matches(key, [*ENTRIES, *ALIASES], n=1)
-    guess = f"; did you mean {ALIASES.get(near[0], near[0])!r}?" if near else ""
+    spelled = {other: known for known in entries().values() for other in (known.name, *known.other_names)}
+    if key in spelled:
+        return spelled[key]
+    near = difflib.get_close_matches(key, spelled, n=1)
+    guess = f"; did you mean {spelled[near[0]].name!r}?" if near else ""
     raise DataError(
-        f"unknown data set {name!r}{guess} There are: {', '.join(ENTRIES)}, and any .mat file by its path."
+        f"unknown data set {name!r}{guess} There are: {', '.join(names())}, and any .mat file by its path."
     )
 
 
@@ -170,19 +185,14 @@ def load(name: str | Path, folder: Path | str | None = None) -> DataSet:
     """
     if str(name).lower().endswith(".mat"):
         path = Path(name).expanduser()
-        return DataSet(name=path.stem, **mat_parts(path), facts={"file": str(path)})
+        return DataSet(name=path.stem, **READERS["mat"]([path], ()), facts={"file": str(path)})
     known = entry(str(name))
     folder = data_folder(folder)
     form = known.present(folder)
     if form is None:
         raise MissingDataError(where_to_put(known, folder))
-    return DataSet(name=known.name, **form.read(folder), facts=known.facts)
-
-
-def mat_parts(path: Path) -> dict[str, Any]:
-    """The parts of a data set from a `.mat` file: all its rows are training rows."""
-    x, sets = read_mat(path)
-    return {"x_train": x, "y_train": sets.truth, "classes": sets.classes, "candidates": sets}
+    parts = READERS[form.read]([folder / file for file in form.files], known.classes)
+    return DataSet(name=known.name, **parts, facts=known.facts)
 
 
 def where_to_put(known: KnownSet, folder: Path) -> str:
