@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from oneof.candidates.cells import CandidateError, CellError, cell_text, named_columns
+from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where, named_columns
 from oneof.candidates.compact import CompactSets
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
@@ -81,6 +81,10 @@ class Answers:
     def counts(self, n_rows: int, n_classes: int) -> np.ndarray:
         """`votes` with the zeros."""
         return self.votes(n_rows, n_classes).toarray()
+
+    def times_named(self, row: np.ndarray, label: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        """How often label `label[i]` was named in row `row[i]`, of a table of this shape."""
+        return np.asarray(self.votes(*shape)[row, label]).ravel() if len(row) else np.zeros(0)
 
     def groups(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row and worker of every (row, worker) pair, by row then worker; and the pair of each answer."""
@@ -238,10 +242,9 @@ def _about_answers(answers: Answers, candidates: Candidates) -> list[str]:
 def _check_indices(values: np.ndarray, what: str, limit: int | None) -> None:
     if values.dtype.kind not in "iu" and len(values):
         raise CandidateError(f"the {what} of an answer is an index, not {values.dtype}.")
-    wrong = np.flatnonzero((values < 0) | (values >= limit if limit is not None else False))
-    if len(wrong):
+    for (i,) in first_where((values < 0) | (values >= limit if limit is not None else False)):
         bound = f"; there are {limit}" if limit is not None else ""
-        raise CandidateError(f"answer {wrong[0]} has {what} {values[wrong[0]]}{bound}.")
+        raise CandidateError(f"answer {i} has {what} {values[i]}{bound}.")
 
 
 def _same_answers(a: Answers | None, b: Answers | None) -> bool:

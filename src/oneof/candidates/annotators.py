@@ -10,7 +10,6 @@ from scipy.stats import beta
 
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.evidence import SaidTable, estimate_true_labels
-from oneof.candidates.rules import votes_at
 from oneof.candidates.sets import CandidateError
 
 CONFUSIONS = 3
@@ -59,10 +58,10 @@ def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None)
     if beliefs is None:
         beliefs = estimate_true_labels(answers, n, c).posterior
     row, worker, _ = answers.groups()
-    people, votes = np.bincount(row, minlength=n), answers.votes(n, c)
+    people = np.bincount(row, minlength=n)
     weight = answers.shares()
     others = people[answers.row] - 1
-    times = votes_at(votes, answers.row, answers.label)
+    times = answers.times_named(answers.row, answers.label, (n, c))
     same = np.where(others > 0, (times - 1) / np.maximum(others, 1), 0.0)
     size = len(answers.workers)
     given, compared, agreed, right = (

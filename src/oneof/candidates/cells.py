@@ -140,6 +140,11 @@ def unknown(name: Any, known: Iterable[Any], what: str) -> str:
     return f"{name!r} is no known {what}; known are {short(texts)}.{hint}"
 
 
+def first_where(bad: np.ndarray) -> list[list[int]]:
+    """The place of the first entry that is true, none where there is none: `for i, k in first_where(bad)`."""
+    return np.argwhere(bad)[:1].tolist()
+
+
 # ---- label cells ------------------------------------------------------------------------------
 
 

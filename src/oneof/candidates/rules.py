@@ -51,17 +51,12 @@ class Rule:
         decided = self.decide(answers, shape)
         if decided.evidence is not None or self.negative:
             return decided
-        votes = answers.votes(*shape)
-        return decided._replace(evidence=votes_at(votes, decided.sets.rows, decided.sets.positions))
+        sets = decided.sets
+        return decided._replace(evidence=answers.times_named(sets.rows, sets.positions, shape))
 
 
 def _rule(name: str, negative: bool = False) -> Callable[[Decide], Rule]:
     return lambda decide: Rule(name, decide, negative=negative)
-
-
-def votes_at(votes: csr_matrix, row: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """How often label `label[i]` was named in row `row[i]`."""
-    return np.asarray(votes[row, label]).ravel() if len(row) else np.zeros(0)
 
 
 def _named(votes: csr_matrix, which: np.ndarray) -> Decided:
@@ -86,7 +81,7 @@ def vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
     """The largest set that one annotator gave; of equally large ones the one whose labels have most votes."""
     row, _, group = answers.groups()
     size = np.bincount(group)
-    support = np.bincount(group, weights=votes_at(answers.votes(*shape), answers.row, answers.label))
+    support = np.bincount(group, weights=answers.times_named(answers.row, answers.label, shape))
     # of equally large sets the one whose labels have most votes, then the annotator who comes first
     order = np.lexsort((np.arange(len(row)), -support, -size, row))
     first = order[np.diff(row[order], prepend=-1) > 0]

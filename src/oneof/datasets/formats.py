@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
+from oneof.candidates.cells import first_where
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading
 from oneof.tables.images import read_images
@@ -171,12 +172,9 @@ def _text(value: Any) -> str:
 
 
 def _checked_labels(labels: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
-    wrong = np.flatnonzero((labels < 0) | (labels >= n_classes))
-    if len(wrong):
-        raise DataError(
-            f"{path}: image {wrong[0]} has label {labels[wrong[0]]}, not 0 to {n_classes - 1}; "
-            "fetch it again."
-        )
+    for (i,) in first_where((labels < 0) | (labels >= n_classes)):
+        what = f"not 0 to {n_classes - 1}; fetch it again."
+        raise DataError(f"{path}: image {i} has label {labels[i]}, {what}")
     return labels
 
 

@@ -146,8 +146,9 @@ def entries() -> dict[str, KnownSet]:
 
 def _known(name: str, forms: list[Any], downloads: Sequence[Any] = (), **facts: Any) -> KnownSet:
     parts = {"forms": [Form(**form) for form in forms], "downloads": [Download(**one) for one in downloads]}
-    plain = {key: tuple(v) if isinstance(v, list) else v for key, v in (facts | parts).items()}
-    return KnownSet(name, **plain)
+    plain: dict[str, Any] = facts | parts
+    lists = {key: tuple(value) for key, value in plain.items() if isinstance(value, list)}
+    return KnownSet(name, **plain | lists)
 
 
 def names() -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates.cells import first_where
 from oneof.tables.errors import DataError
 
 KINDS = {
@@ -68,9 +69,7 @@ class Scaling:
         low, high = np.full((), np.inf), np.full((), -np.inf)
         for block in blocks:
             values = _checked(_by_channel(block) if kind == "pixels" else block, None)
-            bad = np.argwhere(~np.isfinite(values))
-            if len(bad):
-                i, k = bad[0]
+            for i, k in first_where(~np.isfinite(values)):
                 raise DataError(
                     f"x[{n + i}, {k}] = {values[i, k]}: scaling needs finite values; drop or fill them first."
                 )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.candidates.cells import counted, is_missing, short
+from oneof.candidates.cells import counted, first_where, is_missing, short
 from oneof.tables.errors import DataError
 from oneof.tables.free_text import (
     MOST_VALUES,
@@ -191,9 +191,7 @@ def _filled(values: np.ndarray, fill: float | list[float], flag: bool) -> np.nda
 
 def _refuse_infinite(name: str, values: np.ndarray, where: str) -> None:
     """Raise on the first infinite number, with its row."""
-    wrong = np.argwhere(np.isinf(values))
-    if len(wrong):
-        i = int(wrong[0][0])
+    for i, *_ in first_where(np.isinf(values)):
         raise DataError(
             f'row {i} of column "{name}"{where} is infinite; a feature is a finite number.\n'
             "  Correct the cell, or leave it empty."

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates
+from oneof.candidates.cells import first_where
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading, sha256_of
 from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
@@ -137,13 +138,9 @@ def _features(data: np.ndarray, path: Path) -> np.ndarray:
     if data.ndim != 2 or not data.size or data.dtype.kind not in "biuf":
         raise DataError(f"{path}: data is {data.dtype} of shape {data.shape}; it must be numbers, n x d.")
     x = data.astype(np.float32 if data.dtype.itemsize == 1 else np.float64)
-    bad = np.argwhere(~np.isfinite(x))
-    if len(bad):
-        i, k = bad[0]
-        raise DataError(
-            f"{path}: data[{i}, {k}] is {x[i, k]} ({len(bad)} such values); features must be finite numbers, "
-            "fill or drop them first."
-        )
+    for i, k in first_where(~np.isfinite(x)):
+        what = f"data[{i}, {k}] is {x[i, k]} ({(~np.isfinite(x)).sum()} such values)"
+        raise DataError(f"{path}: {what}; features must be finite numbers, fill or drop them first.")
     return x
 
 
@@ -159,9 +156,7 @@ def _labels(matrix: np.ndarray, name: str, n: int, path: Path) -> np.ndarray:
             f"{path}: {name} is {matrix.shape[0]} x {matrix.shape[1]}, but data has {n} rows; "
             f"it must be K x {n}.{turned}"
         )
-    bad = np.argwhere((matrix != 0) & (matrix != 1))
-    if len(bad):
-        k, i = bad[0]
+    for k, i in first_where((matrix != 0) & (matrix != 1)):
         raise DataError(f"{path}: {name}[{k}, {i}] is {matrix[k, i]}; label matrices hold 0 and 1 only.")
     return np.ascontiguousarray(matrix.T).astype(bool)
 
@@ -170,8 +165,7 @@ def _truth(target: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
     if target.shape[1] != n_classes:
         raise DataError(f"{path}: target has {target.shape[1]} classes, partial_target has {n_classes}.")
     count = target.sum(axis=1)
-    if (count > 1).any():
-        i = int(np.argmax(count > 1))
+    for (i,) in first_where(count > 1):
         raise DataError(
             f"{path}: row {i} has {count[i]} true labels in target; a row has one (or none: unknown)."
         )

@@ -24,6 +24,7 @@ from oneof.candidates.cells import (
     NO_VALUE,
     CellError,
     cell_text,
+    first_where,
     in_column,
     is_missing,
     native,
@@ -115,9 +116,7 @@ class Table:
             column = self.column(name)
             try:
                 values = numbers_of(column, name)
-                wrong = np.argwhere(~np.isfinite(values))
-                if len(wrong):
-                    i = int(wrong[0][0])
+                for i, *_ in first_where(~np.isfinite(values)):
                     cell = "empty" if is_missing(column[i]) else f"{column[i]!s:.80}"
                     what = f"the cell is {cell}; every feature needs a finite number."
                     raise CellError(i, in_column(name)(i), what)

@@ -16,6 +16,7 @@ from oneof.candidates.cells import (
     Place,
     check_one_type,
     encode,
+    first_where,
     is_missing,
     named_columns,
     ordered,
@@ -182,11 +183,10 @@ def decide(
         ask(about_classes(classes, len(ids)), settings.accept, where)
     decided, remarks, evidence = settings.rule(answers, (len(ids), len(classes)))
     sets = decided.with_full(~answered)
-    nothing = np.flatnonzero(sets.sizes == 0)
-    if len(nothing):
+    for (i,) in first_where(sets.sizes == 0):
+        what = f"by the rule {settings.rule.name} ({(sets.sizes == 0).sum()} such rows)"
         raise CandidateError(
-            f"row {nothing[0]} (id {ids[nothing[0]]!r}) has no candidate left by the rule "
-            f"{settings.rule.name} ({len(nothing)} such rows).\n  Drop the row or use another rule."
+            f"row {i} (id {ids[i]!r}) has no candidate left {what}.\n  Drop the row or use another rule."
         )
     if settings.accept is not None and settings.rule.name in ("union", "vaguest"):
         ask(about_sizes(sets.sizes), settings.accept, where)

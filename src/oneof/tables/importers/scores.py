@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import CandidateError, CellError
+from oneof.candidates.cells import CandidateError, CellError, first_where
 from oneof.candidates.evidence import tells_apart
 from oneof.candidates.sets import Candidates
 from oneof.tables.importers.assemble import Missing, Settings, decide, row_names
@@ -180,9 +180,7 @@ def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
     if not 0 < top_p <= 1:
         raise CandidateError(f"top-p is {top_p!r}; give a probability above 0, at most 1.")
     total = values.sum(axis=1)
-    wrong = np.flatnonzero((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE))
-    if len(wrong):
-        i = int(wrong[0])
+    for (i,) in first_where((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE)):
         what = f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g}).\n"
         what += "  For other scores: --top-k 2, or --threshold 0.1."
         raise CellError(i, f"row {i}", what)
@@ -222,7 +220,7 @@ def _matrix(given: Any, classes: Sequence[Any] | None, what: str) -> tuple[np.nd
 
 
 def _refuse_first(bad: np.ndarray, values: np.ndarray, names: Sequence[Any], what: str) -> None:
-    for i, k in np.argwhere(bad).tolist()[:1]:
+    for i, k in first_where(bad):
         raise CellError(i, f"row {i}, column {names[k]!r}", f"{values[i, k]:g} {what}")
 
 
