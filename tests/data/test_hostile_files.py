@@ -17,7 +17,7 @@ from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 from oneof.datasets import DataError, load
-from oneof.datasets.archives import unpack
+from oneof.datasets.download import unpack
 from oneof.datasets.formats import (
     read_cifar_binary,
     read_cifar_python,

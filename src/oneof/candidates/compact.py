@@ -144,13 +144,10 @@ class CompactSets:
         """The same with all columns in the rows marked in the boolean array `full`."""
         if not full.any():
             return self
-        sizes = np.where(full, self.n_classes, self.sizes)
-        made = CompactSets.of_sizes(np.zeros(int(sizes.sum())), sizes, self.n_classes)
-        positions, whole = made.positions, np.flatnonzero(full)
-        positions[made.places(whole)] = np.tile(np.arange(self.n_classes), len(whole))
-        others = np.flatnonzero(~full)
-        positions[made.places(others)] = self.positions[self.places(others)]
-        return made
+        every, rows = np.arange(self.n_classes), np.flatnonzero(full)
+        row = np.concatenate([self.rows, np.repeat(rows, len(every))])
+        column = np.concatenate([self.positions, np.tile(every, len(rows))])
+        return CompactSets.of_pairs(row, column, self.shape)
 
     # ---- dense --------------------------------------------------------------------------------
 
