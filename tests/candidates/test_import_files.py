@@ -147,6 +147,14 @@ def test_label_studio_and_records(file):
     assert made.candidates.sets() == [["cat", "dog"], ["cat"]]
 
 
+def test_what_is_unusual_about_a_label_studio_file_is_told(file):
+    cancelled = {**STUDIO[0]["annotations"][0], "was_cancelled": True}
+    tasks = [{**STUDIO[0], "annotations": [*STUDIO[0]["annotations"], cancelled]}]
+    told = read(file("s.json", json.dumps(tasks).encode("utf-16")), "label-studio").describe()
+    assert "s.json: read as utf-16" in told
+    assert "cancelled annotations, left out: 1" in told
+
+
 def test_scores_counts_sets(file, tmp_path):
     path = file("s.csv", "id,cat,dog\nx,0.9,0.1\ny,0.5,0.5\n")
     made = read(path, "scores", threshold=0.3)

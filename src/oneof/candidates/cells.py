@@ -203,7 +203,7 @@ class Codes:
     first: list[int]
 
 
-def encode(values: Iterable[Any]) -> Codes:
+def encode(values: Iterable[Any], place: Place) -> Codes:
     """Number the values by their first appearance. A collection of labels is one value, a tuple."""
     seen: dict[Any, int] = {}
     first: list[int] = []
@@ -216,9 +216,8 @@ def encode(values: Iterable[Any]) -> Codes:
         try:
             number = seen.setdefault((value.__class__, value), len(first))  # 1 and True are two values here
         except TypeError:
-            raise CellError(
-                line, f"row {line}", f"{given!r:.80} is neither text nor a number nor a list of them."
-            ) from None
+            what = f"{given!r:.80} is neither text nor a number nor a list of them."
+            raise CellError(line, place(line), what) from None
         if number == len(first):
             first.append(line)
         numbers.append(number)
@@ -283,21 +282,18 @@ def rows_of_tasks(
     """
     values = codes.values
     if n_rows is not None:
-        names: list[Any] = list(range(n_rows))
-        rows = [int(v) if is_whole(v) and 0 <= int(v) < n_rows else -1 for v in values]
+        ids = range(n_rows)
+    if ids is not None:
+        names = [tidy(name) for name in ids]
+    elif all(is_whole(value) for value in values):
+        names = sorted(int(value) for value in values)
     else:
-        if ids is not None:
-            names = [tidy(name) for name in ids]
-        elif all(is_whole(value) for value in values):
-            values = [int(value) for value in values]
-            names = sorted(values)
-        else:
-            return np.arange(len(values)), list(values)
-        position = {str(name): k for k, name in enumerate(names)}
-        if len(position) < len(names):
-            twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
-            raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
-        rows = [position.get(str(value), -1) for value in values]
+        return np.arange(len(values)), list(values)
+    position = {str(name): k for k, name in enumerate(names)}
+    if len(position) < len(names):
+        twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
+        raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
+    rows = [position.get(str(value), -1) for value in values]
     if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
         value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
         what = unknown(value, names, "id of a row")

@@ -26,6 +26,7 @@ from oneof.tables.table import (
     MOSTLY_NUMBERS,
     as_column,
     as_columns,
+    as_number,
     holds_vectors,
     numbers,
     odd_cell,
@@ -64,9 +65,9 @@ class NumberColumn:
     def encode(self, column: Any, where: str) -> np.ndarray:
         values = numbers(column)
         if values is None:
-            i, _ = odd_cell(column) if isinstance(column, list) else (0, 0.0)
+            i = next((i for i, cell in enumerate(column) if as_number(cell) is None), 0)
             raise DataError(
-                f'row {max(i, 0)} of column "{self.name}"{where} is {column[max(i, 0)]!r:.80}, not a number; '
+                f'row {i} of column "{self.name}"{where} is {column[i]!r:.80}, not a number; '
                 "the model was trained on numbers there."
             )
         _refuse_infinite(self.name, values, where)
@@ -100,10 +101,11 @@ class VectorColumn:
     def encode(self, column: Any, where: str) -> np.ndarray:
         values = vectors(column, width=len(self.fill))
         if values is None or values.shape[1] != len(self.fill):
-            found = "" if values is None else f" of {values.shape[1]}"
+            found = (
+                "does not hold lists of numbers" if values is None else f"has {values.shape[1]} numbers a row"
+            )
             raise DataError(
-                f'column "{self.name}"{where} does not hold lists{found} numbers as in training, where every '
-                f"row had {len(self.fill)}."
+                f'column "{self.name}"{where} {found}; in training every row had {len(self.fill)}.'
             )
         _refuse_infinite(self.name, values, where)
         return _filled(values, self.fill, self.flag)

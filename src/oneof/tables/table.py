@@ -221,7 +221,7 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
         return None
     commas = [v for v in different if isinstance(v, str) and "," in v]
     european = any(not THOUSANDS.fullmatch(v.strip()) for v in commas)
-    for read in (_number, _truth_value, *([_decimal_comma] if european else [])):
+    for read in (as_number, _truth_value, *([_decimal_comma] if european else [])):
         known = {}
         for value in different:
             known[value] = read(value)
@@ -234,10 +234,10 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
 
 def odd_cell(values: list[Any]) -> tuple[int, float]:
     """Row of a cell that is no number, and the share of the cells present that are numbers."""
-    if not any(_number(v) is not None and not _absent_number(v) for v in values[:1000]):
+    if not any(as_number(v) is not None and not _absent_number(v) for v in values[:1000]):
         # texts, as the first rows show: no need to try them all
         return next((i for i, v in enumerate(values) if not _absent_number(v)), 0), 0.0
-    verdicts = {v: None if _absent_number(v) else _number(v) is not None for v in set(values)}
+    verdicts = {v: None if _absent_number(v) else as_number(v) is not None for v in set(values)}
     rows = Counter(map(verdicts.__getitem__, values))
     share = rows[True] / max(1, rows[True] + rows[False])
     return next((i for i, v in enumerate(values) if verdicts[v] is False), -1), share
@@ -247,7 +247,8 @@ def _absent_number(value: Any) -> bool:
     return value.strip().lower() in NO_VALUE if isinstance(value, str) else is_missing(value)
 
 
-def _number(value: Any) -> float | None:
+def as_number(value: Any) -> float | None:
+    """The number of a cell, NaN where it is missing, None where it is something else."""
     if _absent_number(value):
         return np.nan
     try:
@@ -259,7 +260,7 @@ def _number(value: Any) -> float | None:
 def _decimal_comma(value: Any) -> float | None:
     if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
         return float(value.replace(",", "."))
-    return _number(value)
+    return as_number(value)
 
 
 def _truth_value(value: Any) -> float | None:

@@ -61,7 +61,7 @@ def from_answers(
     if ids is not None and n_rows is not None:
         raise CandidateError("give ids or n_rows, not both: either says which rows there are.")
     place = in_column(columns[0])
-    codes = encode(task)
+    codes = encode(task, place)
     if not codes.values:
         raise CandidateError("there is no answer at all.")
     for value, line in zip(codes.values, codes.first):
@@ -69,7 +69,7 @@ def from_answers(
             raise CellError(line, place(line), f"{value!r:.80} names no task; every answer belongs to one.")
     check_one_type(codes, place, "task")
     if len(set(codes.values)) < len(codes.values):  # "a" and "a " are the same once trimmed
-        codes = encode([codes.values[k] for k in codes.number])
+        codes = encode([codes.values[k] for k in codes.number], place)
     drop_unknown = "unknown-tasks" in (settings.accept or ())
     rows, names = rows_of_tasks(codes, place, ids, n_rows, drop_unknown)
     return assemble(

@@ -121,7 +121,7 @@ def assemble(
     if dropped.any():
         label = [None if drop else value for drop, value in zip(dropped.tolist(), label, strict=True)]
         notes.append(f"answers about unknown tasks, left out: {int(dropped.sum())}")
-    codes = encode(label)
+    codes = encode(label, place)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} labels; give one each.")
     empty = np.array([is_missing(value) for value in codes.values], dtype=bool)[codes.number]
@@ -249,7 +249,7 @@ def _workers(
         who = np.empty(len(lines), dtype=np.int64)
         who[order] = np.arange(len(lines)) - start  # the how-manieth answer of its row
         return tuple(f"answer {k + 1}" for k in range(int(who.max(initial=-1)) + 1)), who
-    codes = encode(worker)
+    codes = encode(worker, place)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} workers; give one each.")
     for value, line in zip(codes.values, codes.first):
