@@ -161,6 +161,13 @@ def cell_labels(cell: Any) -> list[Any]:
     return [label.strip() for label in listed or text.split(SEPARATOR) if label.strip()]
 
 
+def as_set(labels: Any) -> list[Any]:
+    """The labels of a cell that was read: several, one alone, or none where it is missing."""
+    if isinstance(labels, COLLECTIONS):
+        return list(labels)
+    return [] if is_missing(labels) else [labels]
+
+
 def _written_list(text: str) -> list[str] | None:
     """The labels of a list as JSON or Python writes it; None where the text is a label in brackets."""
     try:
@@ -312,12 +319,12 @@ def spelling_of(name: str) -> str:
 def one_spelling(cells: Sequence[Any]) -> list[Any]:
     """Cells with a label or several, each label spelled as it is most often."""
     usual: dict[str, str] = {}
-    times = Counter(v for cell in cells for v in _labels(cell) if isinstance(v, str))
+    times = Counter(v for cell in cells for v in as_set(cell) if isinstance(v, str))
     for label, _ in times.most_common():
         usual.setdefault(spelling_of(label), label)
     made = []
     for cell in cells:
-        if labels := [usual[spelling_of(v)] for v in _labels(cell) if isinstance(v, str)]:
+        if labels := [usual[spelling_of(v)] for v in as_set(cell) if isinstance(v, str)]:
             cell = tuple(dict.fromkeys(labels)) if isinstance(cell, COLLECTIONS) else labels[0]
         made.append(cell)
     return made
@@ -330,7 +337,3 @@ def spelled_as(labels: np.ndarray, classes: Iterable[Any]) -> np.ndarray:
     made = labels.astype(object)
     made[:] = [usual.get(spelling_of(v), v) if isinstance(v, str) and v not in names else v for v in labels]
     return made
-
-
-def _labels(cell: Any) -> Sequence[Any]:
-    return list(cell) if isinstance(cell, COLLECTIONS) else [cell]

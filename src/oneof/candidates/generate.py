@@ -192,7 +192,7 @@ def instance_sets(
             f"the network's beliefs have shape {given.shape}; give one row per example, (n, K)."
         )
     y = checked_truth(truth, given.shape[1], len(given))
-    k, kind = given.shape[1], _checked_q if q is not None else _q_from_logs
+    k, kind = given.shape[1], _checked_q if q is not None else wrong_label_q
 
     def beliefs(rows: np.ndarray) -> np.ndarray:
         return kind(given[rows], y[rows], int(rows[0]))
@@ -210,21 +210,17 @@ def instance_sets(
     )
 
 
-def wrong_label_q(log_probabilities: Any, truth: Any) -> np.ndarray:
+def wrong_label_q(log_probabilities: Any, truth: Any, first_row: int = 0) -> np.ndarray:
     """Distribution over the wrong labels, taken in log space; 0 at the true label.
 
     A softmax as sure as 1 - 1e-40 has no wrong label left in single precision; its logarithm still says
-    which wrong label is next, so q is never 0/0. Logits will do: a constant per row cancels.
+    which wrong label is next, so q is never 0/0. Logits will do: a constant per row cancels. Errors count
+    rows from `first_row`.
     """
     z = np.array(log_probabilities, dtype=np.float64)
     if z.ndim != 2:
         raise CandidateError(f"log-probabilities have shape {z.shape}; give one row per example, (n, K).")
-    return _q_from_logs(z, checked_truth(truth, z.shape[1], len(z)))
-
-
-def _q_from_logs(log_probabilities: np.ndarray, truth: np.ndarray, first_row: int = 0) -> np.ndarray:
-    z = np.array(log_probabilities, dtype=np.float64)
-    z[np.arange(len(z)), truth] = -np.inf
+    z[np.arange(len(z)), checked_truth(truth, z.shape[1], len(z))] = -np.inf
     for (i,) in first_where(~np.isfinite(z.max(axis=1))):  # NaN is the maximum of its row
         raise CandidateError(
             f"row {first_row + i} has NaN or no finite log-probability of a wrong label; give the "

@@ -18,8 +18,7 @@ import numpy as np
 from oneof.candidates import UNKNOWN, Candidates
 from oneof.candidates.cells import first_where
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading, sha256_of
-from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
+from oneof.tables.files import FREE_BYTES, MOST_TIMES, reading, refuse_bomb, sha256_of
 
 
 class MatTable(NamedTuple):

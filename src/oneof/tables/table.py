@@ -20,9 +20,9 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.cells import (
-    COLLECTIONS,
     NO_VALUE,
     CellError,
+    as_set,
     cell_text,
     first_where,
     in_column,
@@ -127,12 +127,6 @@ class Table:
         if not parts:
             raise DataError(f"{self.path} has no feature column left.")
         return np.hstack(parts), titles
-
-
-def as_set(labels: Any) -> list[Any]:
-    if isinstance(labels, COLLECTIONS):
-        return list(labels)
-    return [] if is_missing(labels) else [labels]
 
 
 def numbers_of(column: Any, name: str) -> np.ndarray:

@@ -21,37 +21,10 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading
+from oneof.tables.files import reading, refuse_bomb
 
 if TYPE_CHECKING:
     import polars
-
-FREE_BYTES = 256 << 20
-"""So much any file may unpack to, however small it is."""
-MOST_TIMES = 100
-"""A larger one may unpack to so many times its own size. Features shrink little; bombs a thousandfold."""
-
-
-def refuse_bomb(path: Path, n_bytes: int) -> None:
-    """Raise where a file would take far more memory than its size lets expect."""
-    size = path.stat().st_size
-    if n_bytes > max(FREE_BYTES, MOST_TIMES * size):
-        raise DataError(
-            f"{path}: refused, it has {size:,} bytes and would take {n_bytes:,} in memory; the limit is "
-            f"{FREE_BYTES >> 20} MB, or {MOST_TIMES} times its size. Save it without compression or in parts."
-        )
-
-
-def free_memory() -> int:
-    """Bytes that are available without swapping; a generous guess where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 8 * 2**30
 
 
 # ---- arrays -----------------------------------------------------------------------------------

@@ -18,14 +18,14 @@ from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
-from oneof.tables.files import sha256_of
+from oneof.tables.files import refuse_bomb, sha256_of
 from oneof.tables.importers import Settings, Taxonomy, make_rule
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import KINDS, line_of, read_json, read_lines, read_table
 from oneof.tables.table import numbers_of
 from oneof.tables.text import TextForm
-from oneof.tables.unpacking import refuse_bomb, stored_arrays
+from oneof.tables.unpacking import stored_arrays
 
 
 def import_file(path: Path | str, format: str, options: ImportOptions | None = None) -> Annotations:
