@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where, named_columns
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import CompactSets, frozen
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
 
@@ -56,8 +56,7 @@ class Answers:
             row, worker, label = row[order], worker[order], label[order]
         for name, values in (("row", row), ("worker", worker), ("label", label)):
             made = values.astype("int64" if name == "row" else "int32")
-            made.setflags(write=False)
-            object.__setattr__(self, name, made)
+            object.__setattr__(self, name, frozen(made))
         object.__setattr__(self, "workers", tuple(self.workers))
 
     def __len__(self) -> int:
@@ -171,8 +170,8 @@ class Annotations:
         """Some rows, by index or boolean mask, in that order."""
         rows = np.arange(len(self))[np.asarray(rows)]
         ids = self.ids if self.ids is not None else tuple(range(len(self)))
-        answers = None if self.answers is None else self.answers.take(rows, len(self))
-        return Annotations(self.candidates.take(rows), tuple(ids[i] for i in rows.tolist()), answers)
+        part = self.candidates.take(rows)
+        return Annotations(part, tuple(ids[i] for i in rows.tolist()), part.answers)
 
     def with_truth(self, labels: Sequence[Any]) -> Annotations:
         """The same with the true labels, one per row: names of classes, or None where unknown.

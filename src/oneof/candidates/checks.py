@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.candidates.cells import CandidateError, first_where, is_missing, native, short
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import CompactSets, frozen
 
 if TYPE_CHECKING:
     from oneof.candidates.sets import Candidates
@@ -135,8 +135,7 @@ def checked_evidence(given: Any, sets: CompactSets, source: str) -> np.ndarray:
     for (i,) in first_where(~(np.isfinite(made) & (made >= 0))):
         what = f"evidence {made[i]} for class {sets.positions[i]}"
         raise CandidateError(f"row {sets.rows[i]} has {what}; give finite numbers of at least 0.")
-    made.setflags(write=False)
-    return made
+    return frozen(made)
 
 
 def checked_labels(given: Any, rows: int | None, n_classes: int, least: int = 0) -> np.ndarray:
@@ -168,8 +167,7 @@ def checked_truth(given: Any, self: Candidates) -> np.ndarray:
                 f"  ({len(outside)} such rows.) If that can happen in this source, say "
                 "truth_may_be_outside=True."
             )
-    truth.setflags(write=False)
-    return truth
+    return frozen(truth)
 
 
 def one_set(row: Any, i: int, source: str) -> list[Any]:

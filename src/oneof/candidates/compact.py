@@ -83,7 +83,7 @@ class CompactSets:
     @cached_property
     def sizes(self) -> np.ndarray:
         """Number of candidates of each row."""
-        return _frozen(np.diff(self.starts))
+        return frozen(np.diff(self.starts))
 
     @property
     def rows(self) -> np.ndarray:
@@ -174,7 +174,7 @@ class CompactSets:
 
     def freeze(self) -> CompactSets:
         """Make the arrays read-only."""
-        _frozen(self.positions), _frozen(self.starts)
+        frozen(self.positions), frozen(self.starts)
         return self
 
 
@@ -185,7 +185,8 @@ def row_blocks(n_rows: int, n_classes: int) -> Iterator[np.ndarray]:
         yield np.arange(start, min(start + step, n_rows))
 
 
-def _frozen(values: np.ndarray) -> np.ndarray:
+def frozen(values: np.ndarray) -> np.ndarray:
+    """The array, read-only from now on."""
     values.setflags(write=False)
     return values
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates.cells import first_where
+from oneof.candidates.compact import frozen
 from oneof.tables.errors import DataError
 
 KINDS = {
@@ -48,8 +49,7 @@ class Scaling:
                 raise DataError(
                     f"the {name} of a scaling is one finite number per column, not {values!s:.60}."
                 )
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
+            object.__setattr__(self, name, frozen(values))
         if self.shift.shape != self.scale.shape or not (self.scale > 0).all():
             raise DataError("a scaling needs one shift and one positive scale per column.")
 

@@ -22,6 +22,7 @@ from oneof.candidates.cells import (
     ordered,
     tidy,
 )
+from oneof.candidates.compact import CompactSets
 from oneof.candidates.evidence import tells_apart
 from oneof.candidates.questions import about_classes, about_sizes, ask
 from oneof.candidates.rules import Rule, union
@@ -198,15 +199,29 @@ def decide(
         "rows_without_answer": len(silent),
         "notes": [*settings.provenance.get("notes", ()), *notes, *remarks],
     }
+    support = None
     if evidence is not None:
         support = np.ones(len(sets.positions))  # where nobody answered all labels are equal
         support[sets.places(np.flatnonzero(answered))] = evidence
-        evidence = support if tells_apart(support, sets) else None
-    made = Candidates(
-        sets, classes, None, settings.truth_may_be_outside, provenance, where, evidence=evidence
-    )
-    names = None if list(ids) == list(range(len(ids))) else tuple(ids)
-    return Annotations(made, names, None if settings.rule.negative else answers)
+    said = None if settings.rule.negative else answers
+    return finished(sets, classes, ids, provenance, support, settings.truth_may_be_outside, said)
+
+
+def finished(
+    sets: CompactSets,
+    classes: tuple[Any, ...],
+    ids: Sequence[Any],
+    provenance: Mapping[str, Any],
+    evidence: np.ndarray | None = None,
+    truth_may_be_outside: bool = True,
+    answers: Answers | None = None,
+) -> Annotations:
+    """The end of every import. Evidence that tells no two candidates of a row apart is left out."""
+    if evidence is not None and not tells_apart(evidence, sets):
+        evidence = None
+    where = str(provenance.get("file", provenance["format"]))
+    made = Candidates(sets, classes, None, truth_may_be_outside, provenance, where, evidence)
+    return Annotations(made, None if list(ids) == list(range(len(ids))) else tuple(ids), answers)
 
 
 def _columns(
@@ -238,17 +253,20 @@ def _columns(
     return np.array([len(part) for part in named], dtype=np.int64), flat, classes
 
 
+def unnamed(row: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names for annotators whom nobody knows, and who gave each answer: the how-manieth it is of its row."""
+    order = np.argsort(row, kind="stable")
+    who = np.empty(len(row), dtype=np.int64)
+    who[order] = np.arange(len(row)) - np.searchsorted(row[order], row[order])
+    return tuple(f"answer {k + 1}" for k in range(int(who.max(initial=-1)) + 1)), who
+
+
 def _workers(
     worker: Iterable[Any] | None, row: np.ndarray, place: Place, lines: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the annotators and, for the lines that count, who gave the answer."""
     if worker is None:
-        order = np.argsort(row[lines], kind="stable")
-        sorted_rows = row[lines][order]
-        start = np.searchsorted(sorted_rows, sorted_rows)
-        who = np.empty(len(lines), dtype=np.int64)
-        who[order] = np.arange(len(lines)) - start  # the how-manieth answer of its row
-        return tuple(f"answer {k + 1}" for k in range(int(who.max(initial=-1)) + 1)), who
+        return unnamed(row[lines])
     codes = encode(worker, place)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} workers; give one each.")
