@@ -19,8 +19,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from oneof.datasets.check import checksum_problem
-from oneof.datasets.registry import Download, KnownSet, data_folder, entry
+from oneof.datasets.registry import Download, KnownSet, checksum_problem, data_folder, entry
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading
 

@@ -154,13 +154,8 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
     plain = (isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "biuf" for v in columns)
     if not columns or not all(plain):
         return None
-    kind = np.result_type(np.float32, *{v.dtype for v in columns})
-    made = np.empty((len(columns[0]), len(columns)), dtype=kind)
-    # a block of rows at a time stays in the cache while it is filled column by column
-    for start in range(0, len(made), 1024):
-        block = made[start : start + 1024]
-        for k, values in enumerate(columns):
-            block[:, k] = values[start : start + 1024]
+    made = np.column_stack(columns)
+    made = made.astype(np.result_type(np.float32, made.dtype), copy=False)
     return made if np.isfinite(made).all() else None
 
 
