@@ -14,6 +14,7 @@ from oneof.candidates.cells import (
     CellError,
     Codes,
     Place,
+    as_set,
     check_one_type,
     encode,
     first_where,
@@ -135,14 +136,12 @@ def assemble(
         raise CellError(line, place(line), what)
     if empty.any():
         notes.append(f"lines with an empty label, left out: {int(empty.sum())}")
-    sizes, columns, classes = _columns(codes, settings, place)
+    by_value, classes = _columns(codes, settings, place)
     names, who = _workers(worker, row, worker_place, lines)
-    size = sizes[codes.number[lines]]
-    offset = np.r_[0, np.cumsum(sizes)][codes.number[lines]]
-    inside = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    by_line = by_value.take(codes.number[lines])
     # sorted by row, annotator and label, each answer once
-    said = np.repeat(row[lines] * max(len(names), 1) + who, size) * len(classes)
-    keys = np.unique(said + columns[np.repeat(offset, size) + inside])
+    said = np.repeat(row[lines] * max(len(names), 1) + who, by_line.sizes) * len(classes)
+    keys = np.unique(said + by_line.positions)
     if len(keys) < len(said):
         notes.append(f"answers given twice by the same annotator, counted once: {len(said) - len(keys)}")
     pairs, label_once = np.divmod(keys, len(classes))
@@ -224,33 +223,29 @@ def finished(
     return Annotations(made, None if list(ids) == list(range(len(ids))) else tuple(ids), answers)
 
 
-def _columns(
-    codes: Codes, settings: Settings, place: Place
-) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]]:
-    """How many classes every distinct value names, their columns one after the other, and the classes."""
+def _columns(codes: Codes, settings: Settings, place: Place) -> tuple[CompactSets, tuple[Any, ...]]:
+    """The columns of the classes that every distinct value names, and the classes."""
     singles: list[tuple[Any, int]] = []  # every label with its line
-    parts: list[int] = []  # how many labels a value has
-    for value, line in zip(codes.values, codes.first):
-        labels = () if is_missing(value) else value if isinstance(value, tuple) else (value,)
+    of_value: list[int] = []  # the number of the value that it belongs to
+    for number, (value, line) in enumerate(zip(codes.values, codes.first)):
+        labels = as_set(value)
         if any(map(is_missing, labels)):
-            raise CellError(line, place(line), f"one of the labels {list(labels)!r:.80} is empty.")
+            raise CellError(line, place(line), f"one of the labels {labels!r:.80} is empty.")
         singles += [(label, line) for label in labels]
-        parts.append(len(labels))
+        of_value += [number] * len(labels)
     if not singles:
         raise CandidateError("every label is empty: nothing can be learned from this.")
-    first = [line for _, line in singles]
-    check_one_type(Codes(codes.number, [label for label, _ in singles], first), place, "label")
-    if settings.taxonomy is not None:
-        tree = settings.taxonomy
-        spread = [[tree.column(leaf) for leaf in tree.leaves_of(s, line, place)] for s, line in singles]
-        classes = tree.leaves
-    else:
+    names, first = zip(*singles)
+    check_one_type(Codes(codes.number, list(names), list(first)), place, "label")
+    if settings.taxonomy is None:
         columns, classes = named_columns(singles, settings.classes, place)
-        spread = [[k] for k in columns]
-    following = iter(spread)
-    named = [sorted({k for _ in range(count) for k in next(following)}) for count in parts]
-    flat = np.array([k for part in named for k in part], dtype=np.int64)
-    return np.array([len(part) for part in named], dtype=np.int64), flat, classes
+    else:
+        tree = settings.taxonomy
+        leaves = [tree.leaves_of(label, line, place) for label, line in singles]
+        columns, classes = [tree.column(leaf) for some in leaves for leaf in some], tree.leaves
+        of_value = np.repeat(of_value, [len(some) for some in leaves]).tolist()
+    shape = len(codes.values), len(classes)
+    return CompactSets.of_pairs(np.array(of_value), np.array(columns), shape), classes
 
 
 def unnamed(row: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
