@@ -13,7 +13,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, one_spelling, ordered, short
+from oneof.candidates.cells import CellError, is_missing, one_spelling, ordered, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
@@ -272,7 +272,8 @@ def read_matrix(
     ids = None if name is None else list(columns.pop(name))
     if not columns:
         raise DataError(f"{path} has no column besides the ids in {name!r}.")
-    by_class = next((cells for cells in columns.values() if scores_of(cells[0]) is not None), None)
+    given = {title: next((v for v in cells if not is_missing(v)), None) for title, cells in columns.items()}
+    by_class = next((columns[title] for title, cell in given.items() if scores_of(cell) is not None), None)
     if by_class is not None:
         return *_score_matrix(by_class, path), ids
     parts = [numbers_of(cells, title) for title, cells in columns.items()]
