@@ -257,7 +257,12 @@ def test_mat(tmp_path):
         ("a.csv", "cat,dog\n1,\n", "scores", 'line 2, row 0, column "dog": the cell is empty'),
         ("a.csv", "cat,dog\n1,nan\n", "scores", "line 2, row 0, column 'dog': nan is not a finite"),
         ("a.csv", "cat,dog\n1,2\n0,-1\n", "counts", "line 3, row 1, column 'dog': -1 is no count"),
-        ("a.jsonl", '{"x": 1}\n{"scores": {"a": 0.5}}', "scores", "line 1, row 0: None are no scores by class"),
+        (
+            "a.jsonl",
+            '{"x": 1}\n{"scores": {"a": 0.5}}',
+            "scores",
+            "line 1, row 0: None are no scores by class",
+        ),
         ("a.npy", b"\x93NUMPY nonsense", "scores", "not a readable npy file"),
         ("a.mat", b"nonsense", "mat", "not a readable MATLAB file"),
         ("a.csv", "id,ann,bob\n1,cat,dog\n2,,\n", "wide", "1 of 2 rows have no answer"),
