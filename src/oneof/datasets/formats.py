@@ -24,7 +24,7 @@ from oneof.tables.errors import DataError
 from oneof.tables.files import reading
 from oneof.tables.images import read_images
 from oneof.tables.mat import read_mat
-from oneof.tables.unpacking import unzipped
+from oneof.tables.unpacking import stored_arrays, unzipped
 
 _BLOCK = 1 << 20
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -272,14 +272,15 @@ def _mat(files: Files, classes: Names) -> Parts:
 
 def _labelme(files: Files, classes: Names) -> Parts:
     """The rows that a crowd answered, each with all labels somebody gave; all of them may be wrong."""
-    with np.load(files[0], allow_pickle=False) as stored:
-        parts = {name: stored[name] for name in ("X_train", "y_train", "X_test", "y_test")}
-    answers = np.loadtxt(files[1], dtype=np.int64, delimiter=",", skiprows=1)
-    mask = np.zeros((len(parts["y_train"]), len(classes)), dtype=bool)
-    mask[answers[:, 0], answers[:, 2]] = True
-    truth = parts["y_train"].astype(np.int64)
-    candidates = Candidates(mask, classes, truth, truth_may_be_outside=True, source=files[1].name)
-    train, test = (parts["X_train"], truth), (parts["X_test"], parts["y_test"].astype(np.int64))
+    parts = stored_arrays(files[0])
+    with reading(files[0], "file of LabelMe's features", "fetch it again"):
+        train = parts["X_train"], parts["y_train"].astype(np.int64)
+        test = parts["X_test"], parts["y_test"].astype(np.int64)
+    with reading(files[1], "table of answers", "fetch it again"):
+        answers = np.loadtxt(files[1], dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
+        mask = np.zeros((len(train[1]), len(classes)), dtype=bool)
+        mask[answers[:, 0], answers[:, 2]] = True
+        candidates = Candidates(mask, classes, train[1], truth_may_be_outside=True, source=files[1].name)
     return {**_parts(train, test, classes), "candidates": candidates}
 
 
@@ -302,7 +303,7 @@ def _cifar10(read: Callable[..., Arrays], files: Files, classes: Names) -> Parts
 
 def _cifar100_binary(files: Files, classes: Names) -> Parts:
     train, test = (read_cifar_binary([file], n_classes=100, label_bytes=2) for file in files[:2])
-    return _parts(train, test, tuple(files[2].read_text(encoding="utf-8").split()))
+    return _parts(train, test, tuple(_lines(files[2])))
 
 
 def _cifar100_python(files: Files, classes: Names) -> Parts:
