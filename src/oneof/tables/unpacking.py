@@ -52,7 +52,7 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
             for name, info in wanted.items():
                 with packed.open(info) as stream:
                     _check_header(stream, info.file_size)
-                with packed.open(info) as stream:
+                    stream.seek(0)
                     made[name] = _checked_text(np.lib.format.read_array(stream, allow_pickle=False))
             return made
 
