@@ -126,10 +126,11 @@ def checked_evidence(given: Any, sets: CompactSets, source: str) -> np.ndarray:
         )
     if values.ndim == 2:
         inside = values[sets.rows, sets.positions]
-        for rows in sets.blocks() if np.count_nonzero(values) != np.count_nonzero(inside) else ():
-            for i, k in first_where((values[rows] != 0) & ~sets.dense(rows)):
-                what = f"evidence {values[rows[i], k]} for class {k}, which is not among its candidates"
-                raise CandidateError(f"row {rows[i]} has {what}.\n  Give 0 there, or add the candidate.")
+        if np.count_nonzero(values) != np.count_nonzero(inside):
+            outside = np.where(sets.dense(), 0, values)
+            for i, k in first_where(outside):
+                what = f"evidence {values[i, k]} for class {k}, which is not among its candidates"
+                raise CandidateError(f"row {i} has {what}.\n  Give 0 there, or add the candidate.")
         values = inside
     made = values.astype(np.float64)
     for (i,) in first_where(~(np.isfinite(made) & (made >= 0))):

@@ -60,7 +60,7 @@ def _rule(name: str, negative: bool = False) -> Callable[[Decide], Rule]:
 
 
 def _named(votes: csr_matrix, which: np.ndarray) -> Decided:
-    """Those of the labels that were named that are marked."""
+    """The marked ones of the labels that were named."""
     pairs = votes.tocoo()
     return Decided(CompactSets.of_pairs(pairs.row[which], pairs.col[which], votes.shape))
 
