@@ -81,7 +81,7 @@ def test_a_parquet_file_of_equal_rows_is_refused_before_it_is_read(tmp_path, mon
     polars = pytest.importorskip("polars")
     column = polars.Series("x", ["a"]).new_from_index(0, 200_000)
     polars.DataFrame({"x": column}).write_parquet(tmp_path / "bomb.parquet")
-    monkeypatch.setattr("oneof.tables.unpacking.FREE_BYTES", 1 << 20)
+    monkeypatch.setattr("oneof.tables.files.FREE_BYTES", 1 << 20)
     monkeypatch.setattr("oneof.tables.reader.table_batches", None)
     with pytest.raises(DataError, match="would take 1,600,000 in memory"):
         read_table(tmp_path / "bomb.parquet")

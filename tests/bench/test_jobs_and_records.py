@@ -17,7 +17,7 @@ from oneof.lab.records import Job, Records, alone, as_line, pack, read, record_o
 from oneof.lab.run import run_lab
 from oneof.lab.summary import read_folder
 from oneof.lab.tables import as_text
-from oneof.tables import unpacking
+from oneof.tables import files
 from tests.bench.toy import Inline, toy_protocol, write_mat
 
 
@@ -199,7 +199,7 @@ def test_packed_records_that_are_cut_off_or_changed(tmp_path):
 
 
 def test_packed_records_that_would_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(unpacking, "FREE_BYTES", 1000)
+    monkeypatch.setattr(files, "FREE_BYTES", 1000)
     (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(b"\n" * 100_000))
     with pytest.raises(LabError, match=r"it has .* would take"):
         Records(tmp_path)

@@ -176,7 +176,11 @@ def test_answers_that_exclude_everything():
         ),
         (([0, "b"], ["a", "b"], ["x", "y"]), {}, r'row 1, column "task": this task is a text'),
         (([0, 1], ["a", 2], ["x", "y"]), {}, r'row 1, column "worker": this annotator is a number'),
-        (([0, 1], ["a", "b"], ["x", {"y": 1}]), {}, "row 1: {'y': 1} is neither text nor a number"),
+        (
+            ([0, 1], ["a", "b"], ["x", {"y": 1}]),
+            {},
+            r'row 1, column "label": .* is neither text nor a number',
+        ),
         (([0, 1], ["a", "b"], ["cat", "dgo"]), {"classes": ["cat", "dog"]}, r"row 1.*Did you mean 'dog'\?"),
         (
             ([0, 1], ["a", "b"], [0, 2]),
@@ -210,6 +214,8 @@ def test_wide_errors_name_row_and_column():
     with pytest.raises(CellError, match=r'row 1, column "bob": this label is a number') as caught:
         from_wide({"ann": ["x", "y"], "bob": [None, 5]})
     assert caught.value.line == 1
+    with pytest.raises(CellError, match=r'row 0, column "bob": {.y.: 1} is neither text nor a number'):
+        from_wide({"ann": ["x"], "bob": [{"y": 1}]})
     with pytest.raises(CandidateError, match="3 cells"):
         from_wide({"ann": ["x", "y"], "bob": ["x", "y", "z"]})
     with pytest.raises(CandidateError, match="holds an answer"):

@@ -147,6 +147,14 @@ def test_label_studio_and_records(file):
     assert made.candidates.sets() == [["cat", "dog"], ["cat"]]
 
 
+def test_what_is_unusual_about_a_label_studio_file_is_told(file):
+    cancelled = {**STUDIO[0]["annotations"][0], "was_cancelled": True}
+    tasks = [{**STUDIO[0], "annotations": [*STUDIO[0]["annotations"], cancelled]}]
+    told = read(file("s.json", json.dumps(tasks).encode("utf-16")), "label-studio").describe()
+    assert "s.json: read as utf-16" in told
+    assert "cancelled annotations, left out: 1" in told
+
+
 def test_scores_counts_sets(file, tmp_path):
     path = file("s.csv", "id,cat,dog\nx,0.9,0.1\ny,0.5,0.5\n")
     made = read(path, "scores", threshold=0.3)
@@ -249,6 +257,12 @@ def test_mat(tmp_path):
         ("a.csv", "cat,dog\n1,\n", "scores", 'line 2, row 0, column "dog": the cell is empty'),
         ("a.csv", "cat,dog\n1,nan\n", "scores", "line 2, row 0, column 'dog': nan is not a finite"),
         ("a.csv", "cat,dog\n1,2\n0,-1\n", "counts", "line 3, row 1, column 'dog': -1 is no count"),
+        (
+            "a.jsonl",
+            '{"x": 1}\n{"scores": {"a": 0.5}}',
+            "scores",
+            "line 1, row 0: None are no scores by class",
+        ),
         ("a.npy", b"\x93NUMPY nonsense", "scores", "not a readable npy file"),
         ("a.mat", b"nonsense", "mat", "not a readable MATLAB file"),
         ("a.csv", "id,ann,bob\n1,cat,dog\n2,,\n", "wide", "1 of 2 rows have no answer"),

@@ -19,7 +19,7 @@ from oneof.app.review.folder import ReviewData, ReviewError
 from oneof.candidates import Candidates
 from oneof.datasets.formats import read_idx
 from oneof.datasets.ready_made import ready_made_q, ready_made_sets
-from oneof.tables import images, unpacking
+from oneof.tables import files, images
 from oneof.tables.candidate_files import load_candidates, save_candidates
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading
@@ -33,7 +33,7 @@ from tests.data.official import idx_bytes
 @pytest.fixture
 def frugal(monkeypatch):
     """A limit of 1 MB, and the block may not take more than a few."""
-    monkeypatch.setattr(unpacking, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "FREE_BYTES", 1 << 20)
     tracemalloc.start()
     yield
     _, peak = tracemalloc.get_traced_memory()
@@ -123,7 +123,7 @@ def test_json_records_with_fields_of_their_own_are_refused(tmp_path, frugal):
 
 
 def test_a_parquet_file_of_one_value_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(unpacking, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "FREE_BYTES", 1 << 20)
     pl.DataFrame({"x": np.zeros(1 << 19)}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"a\.parquet: refused"):
         read_table(tmp_path / "a.parquet")

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from oneof.datasets import DataError, catalogue, download, load
+from oneof.datasets import DataError, download, load
 from oneof.datasets.download import download_file, fetch
-from oneof.datasets.registry import Download
+from oneof.datasets.registry import Download, entries
 from tests.data.official import cifar_images, write_idx_set
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -119,20 +119,21 @@ def test_a_file_with_another_checksum_is_not_kept(tmp_path):
 
 
 def _served(monkeypatch, name, *downloads, forms=None):
-    known = catalogue.ENTRIES[name]
+    known = entries()[name]
     changed = replace(known, downloads=downloads, forms=forms or known.forms)
-    monkeypatch.setitem(catalogue.ENTRIES, name, changed)
+    monkeypatch.setitem(entries(), name, changed)
 
 
 def _without_sums(name):
-    return tuple(replace(form, files=dict.fromkeys(form.files)) for form in catalogue.ENTRIES[name].forms)
+    return tuple(replace(form, files=dict.fromkeys(form.files)) for form in entries()[name].forms)
 
 
 def test_fetch_of_plain_files(tmp_path, monkeypatch):
     write_idx_set(tmp_path / "official")
     files = {p.name: p.read_bytes() for p in (tmp_path / "official").iterdir()}
-    sums = {f"kmnist/{name}": f"md5:{hashlib.md5(content).hexdigest()}" for name, content in files.items()}
-    form = replace(catalogue.ENTRIES["kmnist"].forms[0], files=sums)
+    form = entries()["kmnist"].forms[0]
+    sums = {path: f"md5:{hashlib.md5(files[path.split('/')[1]]).hexdigest()}" for path in form.files}
+    form = replace(form, files=sums)
     folder = tmp_path / "data"
     with Server(files, drops=1, cut=50) as server:
         downloads = [Download(f"{server.url}/{p.split('/')[1]}", p, value) for p, value in sums.items()]

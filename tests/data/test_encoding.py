@@ -149,8 +149,16 @@ def test_a_missing_vector_is_the_mean_and_flagged():
     encoder, made = encoded({"e": [[1.0, 2.0], None, [3.0, 4.0]]})
     assert encoder.feature_names == ["e.0", "e.1", "e=(missing)"]
     np.testing.assert_array_equal(made[1], [2, 3, 1])
-    with pytest.raises(DataError, match='column "e" does not hold lists of 3 numbers as in training'):
+    with pytest.raises(DataError, match='column "e" has 3 numbers a row; in training every row had 2'):
         encoder.transform({"e": [[1.0, 2.0, 3.0]]})
+    with pytest.raises(DataError, match=r'column "e" does not hold lists of numbers; in training .* had 2'):
+        encoder.transform({"e": ["crow"]})
+
+
+def test_a_list_among_numbers_is_named_by_its_row():
+    encoder, _ = encoded({"a": [1.0, 2.5]})
+    with pytest.raises(DataError, match=r'row 1 of column "a" is \[1, 2\], not a number'):
+        encoder.transform({"a": [1.0, [1, 2], 3.0]})
 
 
 # ---- what is no feature -----------------------------------------------------------------------

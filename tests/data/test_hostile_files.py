@@ -17,7 +17,7 @@ from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 from oneof.datasets import DataError, load
-from oneof.datasets.archives import unpack
+from oneof.datasets.download import unpack
 from oneof.datasets.formats import (
     read_cifar_binary,
     read_cifar_python,
@@ -157,6 +157,29 @@ def test_text_of_numbers_that_are_no_characters(tmp_path):
     np.save(tmp_path / "a.npy", words)
     for name in ("a.npz", "a.npy"):
         refuses(lambda name=name: stored_arrays(tmp_path / name), name, "the character 0x80000000")
+
+
+def test_labelme_files_that_are_damaged(tmp_path):
+    (tmp_path / "crowd").mkdir()
+    features, answers = (
+        tmp_path / "crowd" / "labelme_features.npz",
+        tmp_path / "crowd" / "labelme_answers.csv",
+    )
+    x, y = np.zeros((2, 512)), np.array([0, 1])
+    answers.write_text("row,annotator,label\n0,4,0\n1,4,2\n")
+    np.savez(features, X_train=x, y_train=y, X_test=x, y_test=y)
+    assert load("labelme", tmp_path).candidates.sets() == [["0"], ["2"]]
+    for content in (
+        "row,annotator,label\n0,4,cow\n1,4,2\n",
+        "row,annotator,label\n0,4,0\n",
+        "a\n0,1,99\n1,1,1\n",
+    ):
+        answers.write_text(content)
+        refuses(lambda: load("labelme", tmp_path), answers)
+    np.savez(features, X_train=x)
+    refuses(lambda: load("labelme", tmp_path), features, "y_train")
+    features.write_bytes(b"PK nonsense")
+    refuses(lambda: load("labelme", tmp_path), features, "not a readable npz file")
 
 
 # ---- idx ------------------------------------------------------------------------------------------

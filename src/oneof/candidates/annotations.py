@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from oneof.candidates.cells import CandidateError, CellError, cell_text, named_columns
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where, named_columns
+from oneof.candidates.compact import CompactSets, frozen
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
-
-
-class Votes(NamedTuple):
-    """Labels that were named, by row and label: how often, and which of them an answer names."""
-
-    row: np.ndarray
-    label: np.ndarray
-    times: np.ndarray
-    of_answer: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +56,7 @@ class Answers:
             row, worker, label = row[order], worker[order], label[order]
         for name, values in (("row", row), ("worker", worker), ("label", label)):
             made = values.astype("int64" if name == "row" else "int32")
-            made.setflags(write=False)
-            object.__setattr__(self, name, made)
+            object.__setattr__(self, name, frozen(made))
         object.__setattr__(self, "workers", tuple(self.workers))
 
     def __len__(self) -> int:
@@ -79,26 +70,20 @@ class Answers:
             found.setdefault(self.workers[worker], []).append(label)
         return found
 
-    def votes(self) -> Votes:
-        """How often each label was named, row by row, of those that were."""
-        width = int(self.label.max(initial=0)) + 1
-        keys, which, times = np.unique(self.row * width + self.label, return_inverse=True, return_counts=True)
-        return Votes(keys // width, keys % width, times, which)
-
-    def votes_for(self, sets: CompactSets) -> np.ndarray:
-        """How often each candidate of these sets was named, in their order."""
-        votes, width = self.votes(), sets.n_classes
-        if not len(votes.row):
-            return np.zeros(len(sets.positions))
-        keys, wanted = votes.row * width + votes.label, sets.rows * width + sets.positions
-        place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-        return np.where(keys[place] == wanted, votes.times[place], 0)
+    def votes(self, n_rows: int, n_classes: int) -> csr_matrix:
+        """(n_rows, n_classes): how often each label was named, row by row, of those that were."""
+        ones = np.ones(len(self), dtype=np.int64)
+        made = csr_matrix((ones, (self.row, self.label)), shape=(n_rows, n_classes))
+        made.sum_duplicates()
+        return made
 
     def counts(self, n_rows: int, n_classes: int) -> np.ndarray:
-        """(n_rows, n_classes): how often each class was named. `votes` has the same without the zeros."""
-        table, votes = np.zeros((n_rows, n_classes), dtype=np.int64), self.votes()
-        table[votes.row, votes.label] = votes.times
-        return table
+        """`votes` with the zeros."""
+        return self.votes(n_rows, n_classes).toarray()
+
+    def times_named(self, row: np.ndarray, label: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        """How often label `label[i]` was named in row `row[i]`, of a table of this shape."""
+        return np.asarray(self.votes(*shape)[row, label]).ravel() if len(row) else np.zeros(0)
 
     def groups(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row and worker of every (row, worker) pair, by row then worker; and the pair of each answer."""
@@ -185,8 +170,8 @@ class Annotations:
         """Some rows, by index or boolean mask, in that order."""
         rows = np.arange(len(self))[np.asarray(rows)]
         ids = self.ids if self.ids is not None else tuple(range(len(self)))
-        answers = None if self.answers is None else self.answers.take(rows, len(self))
-        return Annotations(self.candidates.take(rows), tuple(ids[i] for i in rows.tolist()), answers)
+        part = self.candidates.take(rows)
+        return Annotations(part, tuple(ids[i] for i in rows.tolist()), part.answers)
 
     def with_truth(self, labels: Sequence[Any]) -> Annotations:
         """The same with the true labels, one per row: names of classes, or None where unknown.
@@ -256,10 +241,9 @@ def _about_answers(answers: Answers, candidates: Candidates) -> list[str]:
 def _check_indices(values: np.ndarray, what: str, limit: int | None) -> None:
     if values.dtype.kind not in "iu" and len(values):
         raise CandidateError(f"the {what} of an answer is an index, not {values.dtype}.")
-    wrong = np.flatnonzero((values < 0) | (values >= limit if limit is not None else False))
-    if len(wrong):
+    for (i,) in first_where((values < 0) | (values >= limit if limit is not None else False)):
         bound = f"; there are {limit}" if limit is not None else ""
-        raise CandidateError(f"answer {wrong[0]} has {what} {values[wrong[0]]}{bound}.")
+        raise CandidateError(f"answer {i} has {what} {values[i]}{bound}.")
 
 
 def _same_answers(a: Answers | None, b: Answers | None) -> bool:

@@ -58,10 +58,11 @@ def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None)
     if beliefs is None:
         beliefs = estimate_true_labels(answers, n, c).posterior
     row, worker, _ = answers.groups()
-    people, times = np.bincount(row, minlength=n), answers.votes()
+    people = np.bincount(row, minlength=n)
     weight = answers.shares()
     others = people[answers.row] - 1
-    same = np.where(others > 0, (times.times[times.of_answer] - 1) / np.maximum(others, 1), 0.0)
+    times = answers.times_named(answers.row, answers.label, (n, c))
+    same = np.where(others > 0, (times - 1) / np.maximum(others, 1), 0.0)
     size = len(answers.workers)
     given, compared, agreed, right = (
         np.bincount(answers.worker, weight * part, minlength=size)

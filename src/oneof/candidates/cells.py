@@ -140,6 +140,11 @@ def unknown(name: Any, known: Iterable[Any], what: str) -> str:
     return f"{name!r} is no known {what}; known are {short(texts)}.{hint}"
 
 
+def first_where(bad: np.ndarray) -> list[list[int]]:
+    """The place of the first entry that is true, none where there is none: `for i, k in first_where(bad)`."""
+    return np.argwhere(bad)[:1].tolist()
+
+
 # ---- label cells ------------------------------------------------------------------------------
 
 
@@ -154,6 +159,13 @@ def cell_labels(cell: Any) -> list[Any]:
     text = cell.strip()
     listed = _written_list(text) if text[0] + text[-1] in ("[]", "{}", "()") else None
     return [label.strip() for label in listed or text.split(SEPARATOR) if label.strip()]
+
+
+def as_set(labels: Any) -> list[Any]:
+    """The labels of a cell that was read: several, one alone, or none where it is missing."""
+    if isinstance(labels, COLLECTIONS):
+        return list(labels)
+    return [] if is_missing(labels) else [labels]
 
 
 def _written_list(text: str) -> list[str] | None:
@@ -198,7 +210,7 @@ class Codes:
     first: list[int]
 
 
-def encode(values: Iterable[Any]) -> Codes:
+def encode(values: Iterable[Any], place: Place) -> Codes:
     """Number the values by their first appearance. A collection of labels is one value, a tuple."""
     seen: dict[Any, int] = {}
     first: list[int] = []
@@ -211,9 +223,8 @@ def encode(values: Iterable[Any]) -> Codes:
         try:
             number = seen.setdefault((value.__class__, value), len(first))  # 1 and True are two values here
         except TypeError:
-            raise CellError(
-                line, f"row {line}", f"{given!r:.80} is neither text nor a number nor a list of them."
-            ) from None
+            what = f"{given!r:.80} is neither text nor a number nor a list of them."
+            raise CellError(line, place(line), what) from None
         if number == len(first):
             first.append(line)
         numbers.append(number)
@@ -278,21 +289,18 @@ def rows_of_tasks(
     """
     values = codes.values
     if n_rows is not None:
-        names: list[Any] = list(range(n_rows))
-        rows = [int(v) if is_whole(v) and 0 <= int(v) < n_rows else -1 for v in values]
+        ids = range(n_rows)
+    if ids is not None:
+        names = [tidy(name) for name in ids]
+    elif all(is_whole(value) for value in values):
+        names = sorted(int(value) for value in values)
     else:
-        if ids is not None:
-            names = [tidy(name) for name in ids]
-        elif all(is_whole(value) for value in values):
-            values = [int(value) for value in values]
-            names = sorted(values)
-        else:
-            return np.arange(len(values)), list(values)
-        position = {str(name): k for k, name in enumerate(names)}
-        if len(position) < len(names):
-            twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
-            raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
-        rows = [position.get(str(value), -1) for value in values]
+        return np.arange(len(values)), list(values)
+    position = {str(name): k for k, name in enumerate(names)}
+    if len(position) < len(names):
+        twice = next(n for k, n in enumerate(names) if position[str(n)] != k)
+        raise CandidateError(f"the id {twice!r} stands twice in the list of ids; a row has one id.")
+    rows = [position.get(str(value), -1) for value in values]
     if min(rows) < 0 and not (drop_unknown and max(rows) >= 0):
         value, line = values[rows.index(-1)], codes.first[rows.index(-1)]
         what = unknown(value, names, "id of a row")
@@ -311,12 +319,12 @@ def spelling_of(name: str) -> str:
 def one_spelling(cells: Sequence[Any]) -> list[Any]:
     """Cells with a label or several, each label spelled as it is most often."""
     usual: dict[str, str] = {}
-    times = Counter(v for cell in cells for v in _labels(cell) if isinstance(v, str))
+    times = Counter(v for cell in cells for v in as_set(cell) if isinstance(v, str))
     for label, _ in times.most_common():
         usual.setdefault(spelling_of(label), label)
     made = []
     for cell in cells:
-        if labels := [usual[spelling_of(v)] for v in _labels(cell) if isinstance(v, str)]:
+        if labels := [usual[spelling_of(v)] for v in as_set(cell) if isinstance(v, str)]:
             cell = tuple(dict.fromkeys(labels)) if isinstance(cell, COLLECTIONS) else labels[0]
         made.append(cell)
     return made
@@ -329,7 +337,3 @@ def spelled_as(labels: np.ndarray, classes: Iterable[Any]) -> np.ndarray:
     made = labels.astype(object)
     made[:] = [usual.get(spelling_of(v), v) if isinstance(v, str) and v not in names else v for v in labels]
     return made
-
-
-def _labels(cell: Any) -> Sequence[Any]:
-    return list(cell) if isinstance(cell, COLLECTIONS) else [cell]

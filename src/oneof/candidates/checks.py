@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oneof.candidates.cells import CandidateError, is_missing, native, short
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.cells import CandidateError, first_where, is_missing, native, short
+from oneof.candidates.compact import CompactSets, frozen
 
 if TYPE_CHECKING:
     from oneof.candidates.sets import Candidates
@@ -43,9 +43,7 @@ def checked_mask(given: Any, source: str) -> np.ndarray:
             f"{source} holds {values.dtype}, not booleans or 0 and 1.\n"
             "  Use Candidates.from_sets for lists of class names."
         )
-    bad = (values != 0) & (values != 1)  # true for NaN as well
-    if bad.any():
-        i, k = np.argwhere(bad)[0]
+    for i, k in first_where((values != 0) & (values != 1)):  # true for NaN as well
         what = "is NaN" if np.isnan(float(values[i, k])) else f"is {values[i, k]!s}, neither 0 nor 1"
         raise CandidateError(
             f"row {i} of the mask {what}.\n  {source}[{i}, {k}] = {values[i, k]!s}\n"
@@ -70,11 +68,11 @@ def checked_classes(given: Iterable[Any], source: str) -> tuple[Any, ...]:
 
 
 def check_rows(sets: CompactSets, source: str) -> None:
-    empty = np.flatnonzero(sets.sizes == 0)
-    if len(empty):
-        others = f" ({len(empty)} rows in all)" if len(empty) > 1 else ""
+    empty = sets.sizes == 0
+    for (i,) in first_where(empty):
+        others = f" ({empty.sum()} rows in all)" if empty.sum() > 1 else ""
         raise CandidateError(
-            f"row {empty[0]} has no candidate label{others}.\n  {source}[{empty[0]}] = []\n"
+            f"row {i} has no candidate label{others}.\n  {source}[{i}] = []\n"
             "  Give at least one label per row, or drop the row."
         )
     full = np.flatnonzero(sets.sizes == sets.n_classes)
@@ -105,22 +103,16 @@ def checked_positions(
         )
     sizes = np.diff(begins)
     row = np.repeat(np.arange(len(sizes)), sizes)
-    wrong = np.flatnonzero((flat < 0) | (flat >= n_classes))
-    if len(wrong):
-        raise CandidateError(
-            f"row {row[wrong[0]]} has position {flat[wrong[0]]}, but there are {n_classes} classes (0 to "
-            f"{n_classes - 1})."
-        )
+    for (i,) in first_where((flat < 0) | (flat >= n_classes)):
+        what = f"there are {n_classes} classes (0 to {n_classes - 1})."
+        raise CandidateError(f"row {row[i]} has position {flat[i]}, but {what}")
     keys = row * n_classes + flat.astype(np.int64)
     order = None
     if (np.diff(keys) < 0).any():
         order = np.argsort(keys, kind="stable")
         keys, flat = keys[order], flat[order]
-    twice = np.flatnonzero(np.diff(keys) == 0)
-    if len(twice):
-        raise CandidateError(
-            f"row {row[twice[0]]} has position {flat[twice[0]]} twice; name each candidate once."
-        )
+    for (i,) in first_where(np.diff(keys) == 0):
+        raise CandidateError(f"row {row[i]} has position {flat[i]} twice; name each candidate once.")
     return CompactSets.of_sizes(flat.astype(np.int32), sizes, n_classes), order
 
 
@@ -135,43 +127,35 @@ def checked_evidence(given: Any, sets: CompactSets, source: str) -> np.ndarray:
     if values.ndim == 2:
         inside = values[sets.rows, sets.positions]
         if np.count_nonzero(values) != np.count_nonzero(inside):
-            i, k = next(
-                (int(rows[i]), int(k))
-                for rows in sets.blocks()
-                for i, k in np.argwhere((values[rows] != 0) & ~sets.dense(rows))
-            )
-            raise CandidateError(
-                f"row {i} has evidence {values[i, k]} for class {k}, which is not among its candidates.\n"
-                "  Give 0 there, or add the candidate."
-            )
+            outside = np.where(sets.dense(), 0, values)
+            for i, k in first_where(outside):
+                what = f"evidence {values[i, k]} for class {k}, which is not among its candidates"
+                raise CandidateError(f"row {i} has {what}.\n  Give 0 there, or add the candidate.")
         values = inside
     made = values.astype(np.float64)
-    bad = np.flatnonzero(~(np.isfinite(made) & (made >= 0)))
-    if len(bad):
-        raise CandidateError(
-            f"row {sets.rows[bad[0]]} has evidence {made[bad[0]]} for class {sets.positions[bad[0]]}; give "
-            "finite numbers of at least 0."
-        )
-    made.setflags(write=False)
-    return made
+    for (i,) in first_where(~(np.isfinite(made) & (made >= 0))):
+        what = f"evidence {made[i]} for class {sets.positions[i]}"
+        raise CandidateError(f"row {sets.rows[i]} has {what}; give finite numbers of at least 0.")
+    return frozen(made)
+
+
+def checked_labels(given: Any, rows: int | None, n_classes: int, least: int = 0) -> np.ndarray:
+    """True labels as int64 (n,); with the least value `UNKNOWN` some may not be known."""
+    labels = np.asarray(given)
+    if labels.ndim != 1 or (labels.size and labels.dtype.kind not in "iu"):
+        what = f"{labels.dtype} of shape {labels.shape}"
+        raise CandidateError(f"the true labels are {what}; give class indices, shape (n,).")
+    if rows is not None and len(labels) != rows:
+        what = f"{len(labels)} true labels but {rows} rows"
+        raise CandidateError(f"there are {what}; give one class index per row.")
+    for (i,) in first_where((labels < least) | (labels >= n_classes)):
+        what = f"0 to {n_classes - 1}" + ("" if least == 0 else ", -1 for unknown")
+        raise CandidateError(f"row {i} has true label {labels[i]}, but the classes are {what}.")
+    return labels.astype(np.int64)
 
 
 def checked_truth(given: Any, self: Candidates) -> np.ndarray:
-    truth, c = np.asarray(given), self.n_classes
-    if truth.shape != (len(self),):
-        raise CandidateError(
-            f"the true labels have shape {truth.shape}, but there are {len(self)} rows; "
-            "give one class index per row."
-        )
-    if truth.dtype.kind not in "iu":
-        raise CandidateError(f"the true labels are {truth.dtype}; give class indices (-1 where unknown).")
-    truth = truth.astype(np.int64)
-    wrong = np.flatnonzero((truth < UNKNOWN) | (truth >= c))
-    if len(wrong):
-        raise CandidateError(
-            f"row {wrong[0]} has true label {truth[wrong[0]]}, but there are only {c} classes "
-            f"(0 to {c - 1}; -1 for unknown)."
-        )
+    truth = checked_labels(given, len(self), self.n_classes, least=UNKNOWN)
     if not self.truth_may_be_outside:
         known = np.flatnonzero(truth != UNKNOWN)
         outside = known[~self.has(known, truth[known])]
@@ -184,8 +168,7 @@ def checked_truth(given: Any, self: Candidates) -> np.ndarray:
                 f"  ({len(outside)} such rows.) If that can happen in this source, say "
                 "truth_may_be_outside=True."
             )
-    truth.setflags(write=False)
-    return truth
+    return frozen(truth)
 
 
 def one_set(row: Any, i: int, source: str) -> list[Any]:
@@ -196,10 +179,9 @@ def one_set(row: Any, i: int, source: str) -> list[Any]:
             f"  Write [{row!r}] for one known label, or use Candidates.from_labels."
         )
     labels = list(dict.fromkeys(native(v) for v in row))
-    for label in labels:
-        if is_missing(label):
-            raise CandidateError(
-                f"row {i} has a missing label.\n  {source}[{i}] = [{short(labels, 8)}]\n"
-                "  Drop the missing entry; a set lists only labels that are possible."
-            )
+    if any(map(is_missing, labels)):
+        raise CandidateError(
+            f"row {i} has a missing label.\n  {source}[{i}] = [{short(labels, 8)}]\n"
+            "  Drop the missing entry; a set lists only labels that are possible."
+        )
     return labels

@@ -83,7 +83,7 @@ class CompactSets:
     @cached_property
     def sizes(self) -> np.ndarray:
         """Number of candidates of each row."""
-        return _frozen(np.diff(self.starts))
+        return frozen(np.diff(self.starts))
 
     @property
     def rows(self) -> np.ndarray:
@@ -144,13 +144,10 @@ class CompactSets:
         """The same with all columns in the rows marked in the boolean array `full`."""
         if not full.any():
             return self
-        sizes = np.where(full, self.n_classes, self.sizes)
-        made = CompactSets.of_sizes(np.zeros(int(sizes.sum())), sizes, self.n_classes)
-        positions, whole = made.positions, np.flatnonzero(full)
-        positions[made.places(whole)] = np.tile(np.arange(self.n_classes), len(whole))
-        others = np.flatnonzero(~full)
-        positions[made.places(others)] = self.positions[self.places(others)]
-        return made
+        every, rows = np.arange(self.n_classes), np.flatnonzero(full)
+        row = np.concatenate([self.rows, np.repeat(rows, len(every))])
+        column = np.concatenate([self.positions, np.tile(every, len(rows))])
+        return CompactSets.of_pairs(row, column, self.shape)
 
     # ---- dense --------------------------------------------------------------------------------
 
@@ -177,7 +174,7 @@ class CompactSets:
 
     def freeze(self) -> CompactSets:
         """Make the arrays read-only."""
-        _frozen(self.positions), _frozen(self.starts)
+        frozen(self.positions), frozen(self.starts)
         return self
 
 
@@ -188,7 +185,8 @@ def row_blocks(n_rows: int, n_classes: int) -> Iterator[np.ndarray]:
         yield np.arange(start, min(start + step, n_rows))
 
 
-def _frozen(values: np.ndarray) -> np.ndarray:
+def frozen(values: np.ndarray) -> np.ndarray:
+    """The array, read-only from now on."""
     values.setflags(write=False)
     return values
 

@@ -47,8 +47,7 @@ def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
         "full_rows": int((sizes == candidates.n_classes).sum()),
         "classes_never_alone": _names(candidates, ever & ~alone),
         "classes_never_candidate": _names(candidates, ~ever),
-        "classes_never_apart": _never_apart(candidates, together),
-        "confused_pairs": _confused(candidates, together),
+        **_pairs(candidates, together),
         "hash": candidates.hash,
     }
     if candidates.truth is not None and (candidates.truth != UNKNOWN).any():
@@ -104,28 +103,21 @@ def as_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _confused(candidates: Candidates, together: csr_matrix) -> list[dict[str, Any]]:
+def _pairs(candidates: Candidates, together: csr_matrix) -> dict[str, Any]:
+    """Classes that no method can tell apart, being candidates of the same rows; and those often confused."""
+    names = [json_value(name) for name in candidates.classes]
     a, b, both = pairs_of(together)
-    order = np.argsort(-both, kind="stable")[:MOST_PAIRS]
-    single = together.diagonal()
-    return [
-        {
-            "a": json_value(candidates.classes[a[i]]),
-            "b": json_value(candidates.classes[b[i]]),
-            "rows": int(both[i]),
-            "share": round(float(both[i] / (single[a[i]] + single[b[i]] - both[i])), 5),
-        }
-        for i in order
-    ]
-
-
-def _never_apart(candidates: Candidates, together: csr_matrix) -> list[list[Any]]:
-    """Pairs of classes that are candidates in exactly the same rows: no method can tell them apart."""
-    single = together.diagonal()
-    a, b, both = pairs_of(together)
-    same = (both == single[a]) & (both == single[b])
-    names = candidates.classes
-    return [[json_value(names[i]), json_value(names[j])] for i, j in zip(a[same], b[same])]
+    rows_of_a, rows_of_b = together.diagonal()[a], together.diagonal()[b]
+    same = (both == rows_of_a) & (both == rows_of_b)
+    share = both / (rows_of_a + rows_of_b - both)
+    most = np.argsort(-both, kind="stable")[:MOST_PAIRS]
+    return {
+        "classes_never_apart": [[names[i], names[j]] for i, j in zip(a[same], b[same])],
+        "confused_pairs": [
+            {"a": names[a[i]], "b": names[b[i]], "rows": int(both[i]), "share": round(float(share[i]), 5)}
+            for i in most
+        ],
+    }
 
 
 def _against_truth(candidates: Candidates) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates.cells import native
+from oneof.candidates.cells import first_where, native
+from oneof.candidates.checks import checked_labels
 from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.candidates.sets import CandidateError, Candidates
 
@@ -83,9 +84,7 @@ def draw_given(
     all_out = np.concatenate([np.cumsum(log_out[:, ::-1], axis=1)[:, ::-1], np.zeros((n, 1))], axis=1)
     all_in = np.concatenate([np.cumsum(log_in[:, ::-1], axis=1)[:, ::-1], np.zeros((n, 1))], axis=1)
     needs_in, needs_out = np.full(n, some_in), np.full(n, some_out)
-    impossible = np.flatnonzero(_can_be_met(all_out[:, 0], all_in[:, 0], needs_in, needs_out) <= 0)
-    if len(impossible):
-        i = impossible[0]
+    for (i,) in first_where(_can_be_met(all_out[:, 0], all_in[:, 0], needs_in, needs_out) <= 0):
         what = " and ".join(["no singletons"] * some_in + ["no full sets"] * some_out)
         raise CandidateError(
             f"row {first_row + i} (true label {truth[i]}, {k} classes) cannot have {what}: its wrong labels "
@@ -116,19 +115,6 @@ def _can_be_met(
 
 
 def checked_truth(truth: Any, n_classes: int, rows: int | None = None) -> np.ndarray:
-    y = np.asarray(truth)
     if n_classes < 2:
         raise CandidateError(f"n_classes = {n_classes!r}: candidate sets need at least two classes.")
-    if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
-        raise CandidateError(
-            f"the true labels are {y.dtype} of shape {y.shape}; give class indices, shape (n,)."
-        )
-    if rows is not None and len(y) != rows:
-        raise CandidateError(f"there are {len(y)} true labels but {rows} rows of beliefs; give one per row.")
-    wrong = np.flatnonzero((y < 0) | (y >= n_classes))
-    if len(wrong):
-        raise CandidateError(
-            f"row {wrong[0]} has true label {y[wrong[0]]}, but the classes are 0 to {n_classes - 1}; "
-            "sets can only be generated from known labels."
-        )
-    return y.astype(np.int64)
+    return checked_labels(truth, rows, n_classes)

@@ -239,15 +239,14 @@ def label_likelihoods(candidates: Candidates) -> np.ndarray | None:
     say; scores say nothing about them, and they count like the worst candidate.
     """
     answers, (n, c) = candidates.answers, candidates.shape
-    spoken = log_likelihoods(candidates)
     if answers is not None:
         said = SaidTable.of_answers(answers, n, c)
         every = said.log_likelihood(settle(said, len(answers.workers)).posterior)
-    elif spoken is None:
-        return None
     elif is_votes(candidates):
         found = settled_votes(candidates)
         every = found.votes @ found.log_said
+    elif (spoken := log_likelihoods(candidates)) is None:
+        return None
     else:
         worst = np.zeros(n)
         np.minimum.at(worst, candidates.compact.rows, spoken)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from oneof.candidates.cells import first_where
 from oneof.candidates.compact import row_blocks
 from oneof.candidates.draw import Chances, checked_truth, made
 from oneof.candidates.sets import CandidateError, Candidates
@@ -111,10 +112,8 @@ def class_sets(
     """
     table = _square(matrix, "matrix")
     off = ~np.eye(len(table), dtype=bool)
-    bad = np.argwhere(off & ~((table >= 0) & (table <= 1)))
-    if len(bad):
-        y, j = bad[0]
-        raise CandidateError(f"matrix[{y}, {j}] = {table[y, j]}: give probabilities between 0 and 1.")
+    for t, j in first_where(off & ~((table >= 0) & (table <= 1))):
+        raise CandidateError(f"matrix[{t}, {j}] = {table[t, j]}: give probabilities between 0 and 1.")
     y = checked_truth(truth, len(table))
     facts = {"rule": "class", "seed": seed, "matrix_hash": _digest([np.where(off, table, 0.0)])}
     return made(
@@ -137,9 +136,7 @@ def similarity_flips(similarity: Any, rate: float) -> np.ndarray:
     """
     table = _square(similarity, "similarity").copy()
     np.fill_diagonal(table, 0.0)
-    bad = np.argwhere(~(np.isfinite(table) & (table >= 0)))
-    if len(bad):
-        y, j = bad[0]
+    for y, j in first_where(~(np.isfinite(table) & (table >= 0))):
         raise CandidateError(
             f"similarity[{y}, {j}] = {table[y, j]}: similarities are finite and not negative."
         )
@@ -195,7 +192,7 @@ def instance_sets(
             f"the network's beliefs have shape {given.shape}; give one row per example, (n, K)."
         )
     y = checked_truth(truth, given.shape[1], len(given))
-    k, kind = given.shape[1], _checked_q if q is not None else _q_from_logs
+    k, kind = given.shape[1], _checked_q if q is not None else wrong_label_q
 
     def beliefs(rows: np.ndarray) -> np.ndarray:
         return kind(given[rows], y[rows], int(rows[0]))
@@ -213,25 +210,20 @@ def instance_sets(
     )
 
 
-def wrong_label_q(log_probabilities: Any, truth: Any) -> np.ndarray:
+def wrong_label_q(log_probabilities: Any, truth: Any, first_row: int = 0) -> np.ndarray:
     """Distribution over the wrong labels, taken in log space; 0 at the true label.
 
     A softmax as sure as 1 - 1e-40 has no wrong label left in single precision; its logarithm still says
-    which wrong label is next, so q is never 0/0. Logits will do: a constant per row cancels.
+    which wrong label is next, so q is never 0/0. Logits will do: a constant per row cancels. Errors count
+    rows from `first_row`.
     """
     z = np.array(log_probabilities, dtype=np.float64)
     if z.ndim != 2:
         raise CandidateError(f"log-probabilities have shape {z.shape}; give one row per example, (n, K).")
-    return _q_from_logs(z, checked_truth(truth, z.shape[1], len(z)))
-
-
-def _q_from_logs(log_probabilities: np.ndarray, truth: np.ndarray, first_row: int = 0) -> np.ndarray:
-    z = np.array(log_probabilities, dtype=np.float64)
-    z[np.arange(len(z)), truth] = -np.inf
-    bad = np.flatnonzero(~np.isfinite(z.max(axis=1)))  # NaN is the maximum of its row
-    if len(bad):
+    z[np.arange(len(z)), checked_truth(truth, z.shape[1], len(z))] = -np.inf
+    for (i,) in first_where(~np.isfinite(z.max(axis=1))):  # NaN is the maximum of its row
         raise CandidateError(
-            f"row {first_row + bad[0]} has NaN or no finite log-probability of a wrong label; give the "
+            f"row {first_row + i} has NaN or no finite log-probability of a wrong label; give the "
             "network's log-softmax or logits, not the logarithm of an underflowed softmax."
         )
     return softmax(z, axis=1)
@@ -240,17 +232,14 @@ def _q_from_logs(log_probabilities: np.ndarray, truth: np.ndarray, first_row: in
 def _checked_q(given: np.ndarray, truth: np.ndarray, first_row: int = 0) -> np.ndarray:
     beliefs = given.astype(np.float64)
     beliefs[np.arange(len(beliefs)), truth] = 0.0
-    bad = np.argwhere(~((beliefs >= 0) & (beliefs <= 1)))
-    if len(bad):
-        i, j = bad[0]
+    for i, j in first_where(~((beliefs >= 0) & (beliefs <= 1))):
         raise CandidateError(
             f"q[{first_row + i}, {j}] = {beliefs[i, j]}: q holds probabilities between 0 and 1."
         )
     mass = beliefs.sum(axis=1)
-    off = np.flatnonzero(np.abs(mass - 1) > 0.01)  # files keep q in half precision
-    if len(off):
+    for (i,) in first_where(np.abs(mass - 1) > 0.01):  # files keep q in half precision
         raise CandidateError(
-            f"row {first_row + off[0]} of q sums to {mass[off[0]]:.4f} over the wrong labels, not to 1; "
+            f"row {first_row + i} of q sums to {mass[i]:.4f} over the wrong labels, not to 1; "
             "renormalise it, or give log_probabilities."
         )
     return beliefs

@@ -19,6 +19,7 @@ from oneof.candidates.cells import (
     SEPARATOR,
     CandidateError,
     CellError,
+    as_set,
     cell_labels,
     cell_text,
     counted,
@@ -141,11 +142,7 @@ def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[li
                 f"  Give lists: [{odd!r}] for one, {[part.strip() for part in odd.split(';')]} for several."
             ) from None
         found = read_labels(values, "y", ["names"])
-    if not any(isinstance(labels, tuple) for labels in found):
-        return None
-    return [
-        [*labels] if isinstance(labels, tuple) else [] if labels is None else [labels] for labels in found
-    ]
+    return [as_set(labels) for labels in found] if any(isinstance(v, tuple) for v in found) else None
 
 
 def _tidied(labels: list[Any], accept: Collection[str]) -> Any:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from oneof.candidates.annotations import Answers, Votes
+from oneof.candidates.annotations import Answers
 from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.candidates.evidence import estimate_true_labels
 from oneof.candidates.sets import CandidateError
@@ -50,11 +51,23 @@ class Rule:
         decided = self.decide(answers, shape)
         if decided.evidence is not None or self.negative:
             return decided
-        return decided._replace(evidence=answers.votes_for(decided.sets))
+        sets = decided.sets
+        return decided._replace(evidence=answers.times_named(sets.rows, sets.positions, shape))
 
 
 def _rule(name: str, negative: bool = False) -> Callable[[Decide], Rule]:
     return lambda decide: Rule(name, decide, negative=negative)
+
+
+def _named(votes: csr_matrix, which: np.ndarray) -> Decided:
+    """The marked ones of the labels that were named."""
+    pairs = votes.tocoo()
+    return Decided(CompactSets.of_pairs(pairs.row[which], pairs.col[which], votes.shape))
+
+
+def _most_named(votes: csr_matrix) -> np.ndarray:
+    """Which of the named labels no other of their row exceeds."""
+    return votes.data == votes.max(axis=1).toarray().ravel()[votes.tocoo().row]
 
 
 @_rule("union")
@@ -66,32 +79,21 @@ def union(answers: Answers, shape: tuple[int, int]) -> Decided:
 @_rule("vaguest")
 def vaguest(answers: Answers, shape: tuple[int, int]) -> Decided:
     """The largest set that one annotator gave; of equally large ones the one whose labels have most votes."""
-    if not len(answers):
-        return union.decide(answers, shape)
     row, _, group = answers.groups()
     size = np.bincount(group)
-    votes = answers.votes()
-    support = np.bincount(group, weights=votes.times[votes.of_answer])
+    support = np.bincount(group, weights=answers.times_named(answers.row, answers.label, shape))
     # of equally large sets the one whose labels have most votes, then the annotator who comes first
     order = np.lexsort((np.arange(len(row)), -support, -size, row))
-    first = order[np.r_[True, np.diff(row[order]) > 0]]
+    first = order[np.diff(row[order], prepend=-1) > 0]
     chosen = np.isin(group, first)
     return Decided(CompactSets.of_pairs(answers.row[chosen], answers.label[chosen], shape))
-
-
-def _most_named(votes: Votes, n_rows: int) -> np.ndarray:
-    """Which of the named labels nobody of their row exceeds."""
-    top = np.zeros(n_rows, dtype=np.int64)
-    np.maximum.at(top, votes.row, votes.times)
-    return votes.times == top[votes.row]
 
 
 @_rule("majority")
 def majority(answers: Answers, shape: tuple[int, int]) -> Decided:
     """The label with most votes; all of them where several have equally many."""
-    votes = answers.votes()
-    best = _most_named(votes, shape[0])
-    return Decided(CompactSets.of_pairs(votes.row[best], votes.label[best], shape))
+    votes = answers.votes(*shape)
+    return _named(votes, _most_named(votes))
 
 
 @_rule("not-named", negative=True)
@@ -110,15 +112,14 @@ def share(at_least: float) -> Rule:
 
     def decide(answers: Answers, shape: tuple[int, int]) -> Decided:
         row, _, _ = answers.groups()
-        people = np.bincount(row, minlength=shape[0])
-        votes = answers.votes()
+        people, votes = np.bincount(row, minlength=shape[0]), answers.votes(*shape)
+        of = votes.tocoo().row  # of every label that was named
         # a share of 0.1 of ten people is one person, whatever 0.1 * 10 is in floating point
-        enough = votes.times >= at_least * people[votes.row] - 1e-9
-        below = (people > 0) & (np.bincount(votes.row[enough], minlength=shape[0]) == 0)
-        kept = enough | (below[votes.row] & _most_named(votes, shape[0]))
+        enough = votes.data >= at_least * people[of] - 1e-9
+        below = (people > 0) & (np.bincount(of[enough], minlength=shape[0]) == 0)
         note = f"rows in which no label was given by {at_least:.0%}: {below.sum()} (their most frequent kept)"
-        sets = CompactSets.of_pairs(votes.row[kept], votes.label[kept], shape)
-        return Decided(sets, [note] * bool(below.any()))
+        kept = enough | (below[of] & _most_named(votes))
+        return _named(votes, kept)._replace(notes=[note] * bool(below.any()))
 
     return Rule("share", decide, {"at_least": at_least})
 
@@ -138,7 +139,6 @@ def dawid_skene(k: int = 2, at_least: float = 0.0) -> Rule:
             raise CandidateError(f"dawid_skene({k}): there are only {shape[1]} classes.")
         found = estimate_true_labels(answers, *shape)
         answered = np.bincount(answers.row, minlength=shape[0]) > 0
-
         evidence: list[np.ndarray] = []
 
         def masks() -> Iterator[np.ndarray]:

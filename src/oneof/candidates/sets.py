@@ -19,7 +19,7 @@ import numpy as np
 from oneof.candidates import checks
 from oneof.candidates.cells import CandidateError, ordered, short
 from oneof.candidates.checks import UNKNOWN, NoInformationWarning
-from oneof.candidates.compact import DENSE, CompactSets
+from oneof.candidates.compact import DENSE, CompactSets, frozen
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
@@ -192,8 +192,7 @@ class Candidates:
         """Boolean (n, c), read-only. Where it is large it is made anew each time: `rows` gives a part."""
         if "_mask" in vars(self):
             return vars(self)["_mask"]
-        mask = self.compact.dense()
-        mask.setflags(write=False)
+        mask = frozen(self.compact.dense())
         if mask.size <= DENSE:  # kept once it was asked for
             vars(self)["_mask"] = mask
         return mask

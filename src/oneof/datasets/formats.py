@@ -1,4 +1,4 @@
-"""Readers of the official on-disk formats: idx (the MNISTs), CIFAR and TinyImageNet.
+"""Readers of the official on-disk formats: idx (the MNISTs), CIFAR and TinyImageNet; all data sets by form.
 
 Images come as uint8 arrays (n, channels, height, width), labels as int64 arrays (n,). Whatever is
 wrong with a file ends in a `DataError` of one line that names the file.
@@ -12,15 +12,19 @@ import pickle
 import pickletools
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from oneof.candidates import Candidates
+from oneof.candidates.cells import first_where
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading
 from oneof.tables.images import read_images
-from oneof.tables.unpacking import unzipped
+from oneof.tables.mat import read_mat
+from oneof.tables.unpacking import stored_arrays, unzipped
 
 _BLOCK = 1 << 20
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -35,7 +39,7 @@ def read_idx(path: Path | str) -> np.ndarray:
 
     The file must hold exactly what its header announces: a cut or padded file is an error.
     """
-    path = _there(path)
+    path = Path(path)
     with unzipped(path) as stream:
         head = stream.read(4)
         if len(head) < 4 or head[:3] != b"\0\0\x08" or not 1 <= head[3] <= 4:
@@ -74,11 +78,13 @@ def read_cifar_binary(files: Sequence[Path | str], *, n_classes: int, label_byte
     """
     width = label_bytes + _PIXELS
     images, labels = [], []
-    for path in map(_there, files):
-        size = path.stat().st_size
-        if size == 0 or size % width:
-            raise DataError(f"{path}: {size} bytes, no whole number of {width}-byte images; fetch it again.")
-        records = np.fromfile(path, dtype=np.uint8).reshape(-1, width)
+    for path in map(Path, files):
+        with reading(path, "CIFAR batch"):
+            records = np.fromfile(path, dtype=np.uint8)
+        if not len(records) or len(records) % width:
+            what = f"no whole number of {width}-byte images; fetch it again."
+            raise DataError(f"{path}: {len(records)} bytes, {what}")
+        records = records.reshape(-1, width)
         labels.append(_checked_labels(records[:, label_bytes - 1].astype(np.int64), n_classes, path))
         images.append(records[:, label_bytes:].reshape(-1, *_SHAPE))
     return np.concatenate(images), np.concatenate(labels)
@@ -107,7 +113,7 @@ def read_safe_pickle(path: Path | str) -> dict[str, Any]:
 
     A pickle can run any code when it is read; what asks for more than arrays is refused.
     """
-    path = _there(path)
+    path = Path(path)
     with reading(path, "CIFAR pickle", "fetch it again"):
         packed = path.read_bytes()  # from memory: of a file the unpickler asks for as much as it claims
         for code, place, _ in pickletools.genops(packed):
@@ -166,12 +172,9 @@ def _text(value: Any) -> str:
 
 
 def _checked_labels(labels: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
-    wrong = np.flatnonzero((labels < 0) | (labels >= n_classes))
-    if len(wrong):
-        raise DataError(
-            f"{path}: image {wrong[0]} has label {labels[wrong[0]]}, not 0 to {n_classes - 1}; "
-            "fetch it again."
-        )
+    for (i,) in first_where((labels < 0) | (labels >= n_classes)):
+        what = f"not 0 to {n_classes - 1}; fetch it again."
+        raise DataError(f"{path}: image {i} has label {labels[i]}, {what}")
     return labels
 
 
@@ -236,17 +239,96 @@ def _number(path: Path) -> tuple[int, str]:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
+    with reading(path, "text file", "unpack the archive again"):
         text = path.read_text(encoding="utf-8")
-    except OSError:
-        raise DataError(f"{path}: no such file; this is not the folder of TinyImageNet.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not a text file; unpack the archive again.") from None
     return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
 
 
-def _there(path: Path | str) -> Path:
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file.")
-    return path
+# ---- data sets --------------------------------------------------------------------------------
+
+Files = list[Path]
+Names = tuple[str, ...]
+Parts = dict[str, Any]
+"""What a `DataSet` is made of, by name."""
+
+
+def _parts(train: Arrays, test: Arrays, classes: Names) -> Parts:
+    parts = {"x_train": train[0], "y_train": train[1], "x_test": test[0], "y_test": test[1]}
+    return parts | {"classes": classes}
+
+
+def _digits(files: Files, classes: Names) -> Parts:
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    return {"x_train": x.astype(np.float64), "y_train": y.astype(np.int64), "classes": classes}
+
+
+def _mat(files: Files, classes: Names) -> Parts:
+    """All rows of a `.mat` file are training rows."""
+    x, sets = read_mat(files[0])
+    return {"x_train": x, "y_train": sets.truth, "classes": sets.classes, "candidates": sets}
+
+
+def _labelme(files: Files, classes: Names) -> Parts:
+    """The rows that a crowd answered, each with all labels somebody gave; all of them may be wrong."""
+    parts = stored_arrays(files[0])
+    with reading(files[0], "file of LabelMe's features", "fetch it again"):
+        train = parts["X_train"], parts["y_train"].astype(np.int64)
+        test = parts["X_test"], parts["y_test"].astype(np.int64)
+    with reading(files[1], "table of answers", "fetch it again"):
+        answers = np.loadtxt(files[1], dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
+        mask = np.zeros((len(train[1]), len(classes)), dtype=bool)
+        mask[answers[:, 0], answers[:, 2]] = True
+        candidates = Candidates(mask, classes, train[1], truth_may_be_outside=True, source=files[1].name)
+    return {**_parts(train, test, classes), "candidates": candidates}
+
+
+def _idx(files: Files, classes: Names) -> Parts:
+    parts = []
+    for images, labels in (files[:2], files[2:]):
+        x, y = read_idx(images), read_idx(labels)
+        if x.ndim != 3 or y.shape != x.shape[:1]:
+            raise DataError(
+                f"{images.parent}: {images.name} has shape {x.shape}, {labels.name} {y.shape}; "
+                "these files do not belong."
+            )
+        parts.append((x[:, None], y.astype(np.int64)))
+    return _parts(parts[0], parts[1], classes)
+
+
+def _cifar10(read: Callable[..., Arrays], files: Files, classes: Names) -> Parts:
+    return _parts(read(files[:5], n_classes=10), read(files[5:], n_classes=10), classes)
+
+
+def _cifar100_binary(files: Files, classes: Names) -> Parts:
+    train, test = (read_cifar_binary([file], n_classes=100, label_bytes=2) for file in files[:2])
+    return _parts(train, test, tuple(_lines(files[2])))
+
+
+def _cifar100_python(files: Files, classes: Names) -> Parts:
+    train, test = (read_cifar_python([file], n_classes=100, label_key="fine_labels") for file in files[:2])
+    listed = read_safe_pickle(files[2]).get("fine_label_names")
+    if not isinstance(listed, list):
+        raise DataError(f"{files[2]}: no list 'fine_label_names'; fetch it again.")
+    return _parts(train, test, tuple(v.decode("latin-1") if isinstance(v, bytes) else str(v) for v in listed))
+
+
+def _tiny_imagenet(files: Files, classes: Names) -> Parts:
+    inside = files[0].parent
+    train, test = (read_tiny_imagenet(inside, part) for part in ("train", "val"))
+    return _parts(train, test, tiny_imagenet_classes(inside))
+
+
+READERS: dict[str, Callable[[Files, Names], Parts]] = {
+    "digits": _digits,
+    "mat": _mat,
+    "labelme": _labelme,
+    "idx": _idx,
+    "cifar10-binary": partial(_cifar10, read_cifar_binary),
+    "cifar10-python": partial(_cifar10, read_cifar_python),
+    "cifar100-binary": _cifar100_binary,
+    "cifar100-python": _cifar100_python,
+    "tiny-imagenet": _tiny_imagenet,
+}
+"""By the name that `catalogue.toml` gives to a form: from its files and the class names to the parts."""

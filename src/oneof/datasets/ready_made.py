@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates import CandidateError, Candidates
+from oneof.candidates import Candidates
 from oneof.datasets.registry import data_folder, load
 from oneof.tables.candidate_files import load_candidates
 from oneof.tables.errors import DataError
@@ -59,19 +59,18 @@ def ready_made_sets(
         stored = stored_arrays(path, only=(f"seed{seed}",))
         if not stored:
             continue
+        facts = _facts(inside, path.stem)
         with reading(path, "file of candidate sets", "fetch it again"):
             mask = np.unpackbits(stored[f"seed{seed}"], axis=1, count=len(classes))
-        facts = _facts(inside, path.stem)
-        digest = hashlib.sha256(mask.tobytes()).hexdigest()
-        stated = [d.get("sha256") for d in facts.get("draws", []) if d.get("seed") == seed]
-        if stated and stated[0] != digest:
-            raise DataError(f"{path}: the matrix of seed {seed} does not have the checksum stated for it.")
-        provenance = {"rule": "instance", "rate": rate, "seed": seed, "file": path.name, "sha256": digest}
-        provenance["generator"] = facts.get("generator", {}).get("network", "unknown")
-        try:
+            digest = hashlib.sha256(mask.tobytes()).hexdigest()
+            stated = [d.get("sha256") for d in facts.get("draws", []) if d.get("seed") == seed]
+            if stated and stated[0] != digest:
+                raise DataError(
+                    f"{path}: the matrix of seed {seed} does not have the checksum stated for it."
+                )
+            provenance = {"rule": "instance", "rate": rate, "seed": seed, "file": path.name, "sha256": digest}
+            provenance["generator"] = facts.get("generator", {}).get("network", "unknown")
             made = Candidates(mask.astype(bool), classes, truth, provenance=provenance, source=path.name)
-        except CandidateError as error:
-            raise DataError(f"{path}: {' '.join(str(error).split())}") from None
         return made.replace(provenance={**provenance, "hash": made.hash})
     return None
 

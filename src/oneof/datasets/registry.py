@@ -7,18 +7,24 @@ several official forms (CIFAR: binary and python); the first one that is complet
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
+from oneof.datasets.formats import READERS
 from oneof.tables.errors import DataError, MissingDataError
-from oneof.tables.mat import read_mat
+from oneof.tables.files import reading
+from oneof.tables.unpacking import unzipped
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +66,14 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Form:
-    """One official on-disk form: files below the data folder and the function that reads them.
+    """One official on-disk form: files below the data folder and the name of their reader.
 
     `files` maps each path to its checksum, `sha256:...`, `md5:...` or, for `.gz` files whose wrapping
-    may differ, `content-sha256:...` (of the uncompressed content); None where none is known.
+    may differ, `content-sha256:...` (of the uncompressed content); empty where none is known.
     """
 
-    files: Mapping[str, str | None]
-    read: Callable[[Path], Mapping[str, Any]]
+    files: Mapping[str, str]
+    read: str
 
     def missing(self, folder: Path) -> list[str]:
         return [file for file in self.files if not (folder / file).exists()]
@@ -101,6 +107,10 @@ class KnownSet:
     source: str
     forms: tuple[Form, ...]
     downloads: tuple[Download, ...] = ()
+    classes: tuple[str, ...] = ()
+    """Names of the classes, where the files do not have them."""
+    other_names: tuple[str, ...] = ()
+    """Other spellings met in papers and codes."""
     mean_candidates: float | None = None
     """Mean size of the candidate sets as published, for sets that come with candidates."""
     mean: tuple[float, ...] | None = None
@@ -131,25 +141,35 @@ def data_folder(given: Path | str | None = None) -> Path:
     return base.expanduser() / "oneof" / "data"
 
 
+@cache
+def entries() -> dict[str, KnownSet]:
+    """What `catalogue.toml` says about every data set, by name."""
+    facts = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
+    return {name: _known(name, **about) for name, about in facts.items()}
+
+
+def _known(name: str, forms: list[Any], downloads: Sequence[Any] = (), **facts: Any) -> KnownSet:
+    parts = {"forms": [Form(**form) for form in forms], "downloads": [Download(**one) for one in downloads]}
+    plain: dict[str, Any] = facts | parts
+    lists = {key: tuple(value) for key, value in plain.items() if isinstance(value, list)}
+    return KnownSet(name, **plain | lists)
+
+
 def names() -> list[str]:
     """The names of all data sets."""
-    from oneof.datasets.catalogue import ENTRIES
-
-    return list(ENTRIES)
+    return list(entries())
 
 
 def entry(name: str) -> KnownSet:
     """What is known about a data set; other spellings (`Fashion-MNIST`, `lyn`) are understood."""
-    from oneof.datasets.catalogue import ALIASES, ENTRIES
-
     key = name.strip().lower().replace("_", "-").replace(" ", "-")
-    key = ALIASES.get(key, key)
-    if key in ENTRIES:
-        return ENTRIES[key]
-    near = difflib.get_close_matches(key, [*ENTRIES, *ALIASES], n=1)
-    guess = f"; did you mean {ALIASES.get(near[0], near[0])!r}?" if near else ""
+    spelled = {other: known for known in entries().values() for other in (known.name, *known.other_names)}
+    if key in spelled:
+        return spelled[key]
+    near = difflib.get_close_matches(key, spelled, n=1)
+    guess = f"; did you mean {spelled[near[0]].name!r}?" if near else ""
     raise DataError(
-        f"unknown data set {name!r}{guess} There are: {', '.join(ENTRIES)}, and any .mat file by its path."
+        f"unknown data set {name!r}{guess} There are: {', '.join(names())}, and any .mat file by its path."
     )
 
 
@@ -170,19 +190,14 @@ def load(name: str | Path, folder: Path | str | None = None) -> DataSet:
     """
     if str(name).lower().endswith(".mat"):
         path = Path(name).expanduser()
-        return DataSet(name=path.stem, **mat_parts(path), facts={"file": str(path)})
+        return DataSet(name=path.stem, **READERS["mat"]([path], ()), facts={"file": str(path)})
     known = entry(str(name))
     folder = data_folder(folder)
     form = known.present(folder)
     if form is None:
         raise MissingDataError(where_to_put(known, folder))
-    return DataSet(name=known.name, **form.read(folder), facts=known.facts)
-
-
-def mat_parts(path: Path) -> dict[str, Any]:
-    """The parts of a data set from a `.mat` file: all its rows are training rows."""
-    x, sets = read_mat(path)
-    return {"x_train": x, "y_train": sets.truth, "classes": sets.classes, "candidates": sets}
+    parts = READERS[form.read]([folder / file for file in form.files], known.classes)
+    return DataSet(name=known.name, **parts, facts=known.facts)
 
 
 def where_to_put(known: KnownSet, folder: Path) -> str:
@@ -195,3 +210,90 @@ def where_to_put(known: KnownSet, folder: Path) -> str:
         f"or get the files from {known.source} and put them there. Have you got them in another folder? "
         f"Set ONEOF_DATA to the one that holds {missing[0]}."
     )
+
+
+# ---- what must be in the files ----------------------------------------------------------------
+
+
+def checksum(path: Path, kind: str) -> str:
+    """Digest of a file: `sha256`, `md5`, or `content-sha256` (of what a gzip file holds)."""
+    digest = hashlib.new(kind.removeprefix("content-"))
+    with unzipped(path) if kind.startswith("content-") else path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def checksum_problem(path: Path, expected: str | None) -> str | None:
+    """What is wrong with a file, in one line, or None."""
+    if not expected:
+        return None
+    kind, _, value = expected.partition(":")
+    try:
+        with reading(path, "file", "fetch it again"):
+            found = checksum(path, kind)
+    except DataError as error:
+        return str(error)
+    wrong = f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."
+    return wrong if found != value else None
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `check` found out about one data set."""
+
+    name: str
+    state: str
+    """"ok", "missing" or "wrong"."""
+    seconds: float = 0.0
+    """Time to load it into memory."""
+    text: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def check(name: str, folder: Path | str | None = None) -> Check:
+    """Compare a data set with the registry: checksums, shapes, classes, mean candidates."""
+    known = entry(name)
+    folder = data_folder(folder)
+    form = known.present(folder)
+    if form is None:
+        return Check(known.name, "missing", text=where_to_put(known, folder))
+    start = time.perf_counter()
+    try:
+        data = load(known.name, folder)
+    except DataError as error:
+        return Check(known.name, "wrong", problems=(str(error),))
+    seconds = time.perf_counter() - start
+    problems = [checksum_problem(folder / file, expected) for file, expected in form.files.items()]
+    problems += _shape_problems(known, data)
+    found = tuple(p for p in problems if p)
+    return Check(known.name, "wrong" if found else "ok", seconds, _summary(data), found)
+
+
+def _shape_problems(known: KnownSet, data: DataSet) -> list[str | None]:
+    test = 0 if data.x_test is None else len(data.x_test)
+    compared = [
+        ("training rows", len(data.x_train), known.train),
+        ("test rows", test, known.test),
+        ("shape of a row", data.x_train.shape[1:], known.shape),
+        ("classes", len(data.classes), known.n_classes),
+        ("training labels", data.y_train.shape, (known.train,)),
+        ("largest label below", bool(data.y_train.max() < known.n_classes), True),
+    ]
+    if data.candidates is not None and known.mean_candidates is not None:
+        mean = round(float(data.candidates.sizes.mean()), 2)
+        compared.append(("mean candidates", mean, known.mean_candidates))
+    return [
+        f"{known.name}: {what}: found {found}, expected {expected}."
+        for what, found, expected in compared
+        if found != expected
+    ]
+
+
+def _summary(data: DataSet) -> str:
+    test = "" if data.x_test is None else f" + {len(data.x_test)}"
+    occur = len(np.unique(data.y_train[data.y_train >= 0]))
+    classes = f"{len(data.classes)} classes" + ("" if occur == len(data.classes) else f" ({occur} occur)")
+    sets = "" if data.candidates is None else f", {data.candidates.sizes.mean():.2f} candidates"
+    shape = " x ".join(map(str, data.x_train.shape[1:]))
+    return f"{len(data.x_train)}{test} rows of {shape}, {classes}{sets}"

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates.cells import first_where
+from oneof.candidates.compact import frozen
 from oneof.tables.errors import DataError
 
 KINDS = {
@@ -47,8 +49,7 @@ class Scaling:
                 raise DataError(
                     f"the {name} of a scaling is one finite number per column, not {values!s:.60}."
                 )
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
+            object.__setattr__(self, name, frozen(values))
         if self.shift.shape != self.scale.shape or not (self.scale > 0).all():
             raise DataError("a scaling needs one shift and one positive scale per column.")
 
@@ -68,9 +69,7 @@ class Scaling:
         low, high = np.full((), np.inf), np.full((), -np.inf)
         for block in blocks:
             values = _checked(_by_channel(block) if kind == "pixels" else block, None)
-            bad = np.argwhere(~np.isfinite(values))
-            if len(bad):
-                i, k = bad[0]
+            for i, k in first_where(~np.isfinite(values)):
                 raise DataError(
                     f"x[{n + i}, {k}] = {values[i, k]}: scaling needs finite values; drop or fill them first."
                 )

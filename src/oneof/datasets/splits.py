@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from oneof.candidates.compact import frozen
 from oneof.tables.errors import DataError
 
 PARTS = ("train", "validation", "test")
@@ -150,6 +151,4 @@ def _checked_rows(given: Iterable[int], name: str) -> np.ndarray:
     rows = np.asarray(given)
     if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0)):
         raise DataError(f"the {name} part is {rows!s:.60} ({rows.dtype}); give a list of row numbers from 0.")
-    rows = np.sort(rows.astype(np.int64))
-    rows.setflags(write=False)
-    return rows
+    return frozen(np.sort(rows.astype(np.int64)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath
 
-from oneof.datasets.catalogue import ENTRIES
+from oneof.datasets.registry import entries
 from oneof.lab.paper import published
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.protocols import PROTOCOLS
@@ -53,7 +53,7 @@ class Grid:
 def title(data: str) -> str:
     """A data set's name as it is written; files of the user by their name."""
     known = {"digits": "Digits", "labelme": "LabelMe"}  # their titles are long
-    return known.get(data) or (ENTRIES[data].title if data in ENTRIES else PurePath(data).stem)
+    return known.get(data) or (entries()[data].title if data in entries() else PurePath(data).stem)
 
 
 def method_title(label: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates import UNKNOWN, CandidateError, Candidates
+from oneof.candidates import UNKNOWN, Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.compact import CompactSets
 from oneof.tables.errors import DataError
@@ -75,13 +75,8 @@ def save_annotations(annotations: Annotations, path: Path | str) -> None:
 def load_annotations(path: Path | str) -> Annotations:
     """Read what `save_annotations` or `save_candidates` wrote and compare the sets with their hash."""
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file.")
     with reading(path, "file of candidates", "write it with save_candidates"):
-        try:
-            made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
-        except CandidateError as error:
-            raise DataError(f"{path}: {' '.join(str(error).split())}") from None
+        made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
     if made.candidates.hash != facts.get("hash"):
         raise DataError(
             f"{path}: the sets have hash {made.candidates.hash}, the file says {facts.get('hash')}; "
@@ -192,8 +187,7 @@ def _write_parquet(annotations: Annotations, facts: str, path: Path) -> None:
 def _read_parquet(path: Path) -> tuple[Annotations, dict[str, Any]]:
     polars = needs_polars()
     with reading(path, "Parquet file"):
-        frame = scan(path, whole=True).collect()
-        metadata = polars.read_parquet_metadata(path)
+        frame, metadata = scan(path, whole=True).collect(), polars.read_parquet_metadata(path)
     if _KEY not in metadata or "candidates" not in frame.columns:
         raise DataError(
             f"{path}: not a file of candidates; write it with save_annotations, or make one from a table "

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.candidates.cells import counted, is_missing, short
+from oneof.candidates.cells import counted, first_where, is_missing, short
 from oneof.tables.errors import DataError
 from oneof.tables.free_text import (
     MOST_VALUES,
@@ -26,6 +26,7 @@ from oneof.tables.table import (
     MOSTLY_NUMBERS,
     as_column,
     as_columns,
+    as_number,
     holds_vectors,
     numbers,
     odd_cell,
@@ -64,9 +65,9 @@ class NumberColumn:
     def encode(self, column: Any, where: str) -> np.ndarray:
         values = numbers(column)
         if values is None:
-            i, _ = odd_cell(column) if isinstance(column, list) else (0, 0.0)
+            i = next((i for i, cell in enumerate(column) if as_number(cell) is None), 0)
             raise DataError(
-                f'row {max(i, 0)} of column "{self.name}"{where} is {column[max(i, 0)]!r:.80}, not a number; '
+                f'row {i} of column "{self.name}"{where} is {column[i]!r:.80}, not a number; '
                 "the model was trained on numbers there."
             )
         _refuse_infinite(self.name, values, where)
@@ -100,10 +101,11 @@ class VectorColumn:
     def encode(self, column: Any, where: str) -> np.ndarray:
         values = vectors(column, width=len(self.fill))
         if values is None or values.shape[1] != len(self.fill):
-            found = "" if values is None else f" of {values.shape[1]}"
+            found = (
+                "does not hold lists of numbers" if values is None else f"has {values.shape[1]} numbers a row"
+            )
             raise DataError(
-                f'column "{self.name}"{where} does not hold lists{found} numbers as in training, where every '
-                f"row had {len(self.fill)}."
+                f'column "{self.name}"{where} {found}; in training every row had {len(self.fill)}.'
             )
         _refuse_infinite(self.name, values, where)
         return _filled(values, self.fill, self.flag)
@@ -191,9 +193,7 @@ def _filled(values: np.ndarray, fill: float | list[float], flag: bool) -> np.nda
 
 def _refuse_infinite(name: str, values: np.ndarray, where: str) -> None:
     """Raise on the first infinite number, with its row."""
-    wrong = np.argwhere(np.isinf(values))
-    if len(wrong):
-        i = int(wrong[0][0])
+    for i, *_ in first_where(np.isinf(values)):
         raise DataError(
             f'row {i} of column "{name}"{where} is infinite; a feature is a finite number.\n'
             "  Correct the cell, or leave it empty."

@@ -1,4 +1,4 @@
-"""Files: errors that name them, written so that a reader never meets half of one, digests that find damage.
+"""Files: errors that name them, written so that a reader never meets half of one, limits of memory, digests.
 
     write_text(path, sealed_json({"epochs": 3}))
     facts = read_sealed(path.read_bytes(), path)         # DamagedError unless it is what was written
@@ -54,8 +54,10 @@ def reading(path: Path | str, what: str, advice: str = "") -> Iterator[None]:
     more = f"; {advice}" if advice else ""
     try:
         yield
-    except (DataError, CandidateError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (DataError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
+    except CandidateError as error:
+        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
     except FileNotFoundError:
         raise DataError(f"{path}: no such file.") from None
     except MemoryError as error:
@@ -119,6 +121,36 @@ def write_with(path: Path | str, write: Callable[[IO[bytes]], object]) -> None:
     """Write a binary file beside and rename it; `write` gets the open file."""
     with replacing(path) as beside, beside.open("wb") as stream:
         write(stream)
+
+
+# ---- memory ----------------------------------------------------------------------------------
+
+FREE_BYTES = 256 << 20
+"""So much any file may unpack to, however small it is."""
+MOST_TIMES = 100
+"""A larger one may unpack to so many times its own size. Features shrink little; bombs a thousandfold."""
+
+
+def refuse_bomb(path: Path, n_bytes: int) -> None:
+    """Raise where a file would take far more memory than its size lets expect."""
+    size = path.stat().st_size
+    if n_bytes > max(FREE_BYTES, MOST_TIMES * size):
+        raise DataError(
+            f"{path}: refused, it has {size:,} bytes and would take {n_bytes:,} in memory; the limit is "
+            f"{FREE_BYTES >> 20} MB, or {MOST_TIMES} times its size. Save it without compression or in parts."
+        )
+
+
+def free_memory() -> int:
+    """Bytes that are available without swapping; a generous guess where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 8 * 2**30
 
 
 # ---- digests ----------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oneof.candidates import UNKNOWN, CandidateError, Candidates
+from oneof.candidates import UNKNOWN, Candidates
+from oneof.candidates.cells import first_where
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading, sha256_of
-from oneof.tables.unpacking import FREE_BYTES, MOST_TIMES, refuse_bomb
+from oneof.tables.files import FREE_BYTES, MOST_TIMES, reading, refuse_bomb, sha256_of
 
 
 class MatTable(NamedTuple):
@@ -36,61 +36,48 @@ def read_mat(path: Path | str, *, need_truth: bool = True, truth_may_be_outside:
     published files there is none.
     """
     path = Path(path)
-    found = _variables(path)
-    wanted = ("data", "partial_target", "target") if need_truth else ("data", "partial_target")
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        raise DataError(
-            f"{path}: variable {missing[0]!r} is missing; a partial-label file holds data (n x d), "
-            "partial_target (K x n) and target (K x n)."
-        )
-    x = _features(found["data"], path)
-    mask = _labels(found["partial_target"], "partial_target", len(x), path)
-    empty = np.flatnonzero(~mask.any(axis=1))
-    if len(empty):
-        raise DataError(
-            f"{path}: row {empty[0]} has no candidate label ({len(empty)} such rows): column {empty[0] + 1} "
-            "of partial_target is empty; drop the row or give it a label."
-        )
-    truth = None
-    if "target" in found:
-        truth = _truth(_labels(found["target"], "target", len(x), path), mask.shape[1], path)
-    provenance = {"rule": "given", "file": path.name, "sha256": sha256_of(path)}
-    try:
-        candidates = Candidates(
-            mask, tuple(range(mask.shape[1])), truth, truth_may_be_outside, provenance, source=path.name
-        )
-    except CandidateError as error:
-        raise DataError(f"{path}: {' '.join(str(error).split())}") from None
-    return MatTable(x, candidates)
+    with reading(path, "MATLAB file", "fetch it again"):
+        found = _variables(path)
+        wanted = _VARIABLES if need_truth else _VARIABLES[:2]
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            raise DataError(
+                f"{path}: variable {missing[0]!r} is missing; a partial-label file holds data (n x d), "
+                "partial_target (K x n) and target (K x n)."
+            )
+        x = _features(found["data"], path)
+        mask = _labels(found["partial_target"], "partial_target", len(x), path)
+        truth = None
+        if "target" in found:
+            truth = _truth(_labels(found["target"], "target", len(x), path), mask.shape[1], path)
+        classes = tuple(range(mask.shape[1]))
+        provenance = {"rule": "given", "file": path.name, "sha256": sha256_of(path)}
+        sets = Candidates(mask, classes, truth, truth_may_be_outside, provenance, path.name)
+    return MatTable(x, sets)
+
+
+_VARIABLES = ("data", "partial_target", "target")
 
 
 def _variables(path: Path) -> dict[str, Any]:
     """The three variables that are there, sparse ones made dense."""
     from scipy.io import loadmat, whosmat
 
-    if not path.is_file():
-        raise DataError(f"{path}: no such file.")
-    wanted = ("data", "partial_target", "target")
-    with reading(path, "MATLAB file", "fetch it again"):
-        _check_elements(path)
-        try:
-            there = [(name, shape) for name, shape, _ in whosmat(path) if name in wanted]
-            # sparse matrices are made dense, so that the shape counts and not what is stored
-            refuse_bomb(path, sum(8 * math.prod(map(int, shape)) for _, shape in there))
-            found = loadmat(path, variable_names=wanted)
-            for value in found.values():
-                if hasattr(value, "check_format"):  # a place outside the matrix would be written to
-                    value.check_format(full_check=True)
-        except NotImplementedError:
-            raise DataError(
-                f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
-            ) from None
-    return {
-        name: value.toarray() if hasattr(value, "toarray") else np.asarray(value)
-        for name, value in found.items()
-        if not name.startswith("__")
-    }
+    _check_elements(path)
+    try:
+        there = [(name, shape) for name, shape, _ in whosmat(path) if name in _VARIABLES]
+        # sparse matrices are made dense, so that the shape counts and not what is stored
+        refuse_bomb(path, sum(8 * math.prod(map(int, shape)) for _, shape in there))
+        found = loadmat(path, variable_names=_VARIABLES)
+    except NotImplementedError:
+        raise DataError(
+            f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
+        ) from None
+    made = {name: found[name] for name in _VARIABLES if name in found}
+    for value in made.values():
+        if hasattr(value, "check_format"):  # a place outside the matrix would be written to
+            value.check_format(full_check=True)
+    return {name: v.toarray() if hasattr(v, "toarray") else np.asarray(v) for name, v in made.items()}
 
 
 # ---- elements: scipy (1.17) believes their types and sizes, and crashes the process where they lie --------
@@ -150,13 +137,9 @@ def _features(data: np.ndarray, path: Path) -> np.ndarray:
     if data.ndim != 2 or not data.size or data.dtype.kind not in "biuf":
         raise DataError(f"{path}: data is {data.dtype} of shape {data.shape}; it must be numbers, n x d.")
     x = data.astype(np.float32 if data.dtype.itemsize == 1 else np.float64)
-    bad = np.argwhere(~np.isfinite(x))
-    if len(bad):
-        i, k = bad[0]
-        raise DataError(
-            f"{path}: data[{i}, {k}] is {x[i, k]} ({len(bad)} such values); features must be finite numbers, "
-            "fill or drop them first."
-        )
+    for i, k in first_where(~np.isfinite(x)):
+        what = f"data[{i}, {k}] is {x[i, k]} ({(~np.isfinite(x)).sum()} such values)"
+        raise DataError(f"{path}: {what}; features must be finite numbers, fill or drop them first.")
     return x
 
 
@@ -172,9 +155,7 @@ def _labels(matrix: np.ndarray, name: str, n: int, path: Path) -> np.ndarray:
             f"{path}: {name} is {matrix.shape[0]} x {matrix.shape[1]}, but data has {n} rows; "
             f"it must be K x {n}.{turned}"
         )
-    bad = np.argwhere((matrix != 0) & (matrix != 1))
-    if len(bad):
-        k, i = bad[0]
+    for k, i in first_where((matrix != 0) & (matrix != 1)):
         raise DataError(f"{path}: {name}[{k}, {i}] is {matrix[k, i]}; label matrices hold 0 and 1 only.")
     return np.ascontiguousarray(matrix.T).astype(bool)
 
@@ -183,8 +164,7 @@ def _truth(target: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
     if target.shape[1] != n_classes:
         raise DataError(f"{path}: target has {target.shape[1]} classes, partial_target has {n_classes}.")
     count = target.sum(axis=1)
-    if (count > 1).any():
-        i = int(np.argmax(count > 1))
+    for (i,) in first_where(count > 1):
         raise DataError(
             f"{path}: row {i} has {count[i]} true labels in target; a row has one (or none: unknown)."
         )

@@ -19,10 +19,10 @@ import numpy as np
 
 from oneof.candidates.questions import scores_of
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading
+from oneof.tables.files import reading, refuse_bomb
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm, long_cells, opened
-from oneof.tables.unpacking import needs_polars, refuse_bomb, scan, stored_arrays
+from oneof.tables.unpacking import needs_polars, scan, stored_arrays
 
 MOST_ROWS = 32768
 BATCH_BYTES = 32 << 20
@@ -191,28 +191,24 @@ def _check_header(names: list[str], path: Path) -> None:
         )
 
 
-def json_lines(path: Path, form: TextForm | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of JSON lines with the number of their line; empty lines do not count."""
-    with opened(path, form or TextForm()) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                if isinstance(record, list) and scores_of(record) is not None:
-                    record = {"scores": record}  # what pipelines of models print
-                if not isinstance(record, dict):
-                    raise ValueError("not {...}")
-            except (ValueError, RecursionError) as error:
-                what = f"{line.strip():.80} is no JSON object ({error})"
-                raise DataError(f"{path}, line {number}: {what}.") from None
-            yield number, record
-
-
 def _json_lines(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[Table]:
-    records = json_lines(path, form)
-    while some := [record for _, record in islice(records, rows)]:
-        yield _of_records(path, some)
+    with opened(path, form) as file:
+        lines = (_json_object(path, n, line) for n, line in enumerate(file, start=1) if line.strip())
+        while records := list(islice(lines, rows)):
+            yield _of_records(path, records)
+
+
+def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+        if isinstance(record, list) and scores_of(record) is not None:
+            record = {"scores": record}  # what pipelines of models print
+        if not isinstance(record, dict):
+            raise ValueError("not {...}")
+    except (ValueError, RecursionError) as error:
+        what = f"{line.strip():.80} is no JSON object ({error})"
+        raise DataError(f"{path}, line {number}: {what}.") from None
+    return record
 
 
 def _json(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[Table]:

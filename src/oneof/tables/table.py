@@ -20,10 +20,11 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.cells import (
-    COLLECTIONS,
     NO_VALUE,
     CellError,
+    as_set,
     cell_text,
+    first_where,
     in_column,
     is_missing,
     native,
@@ -115,9 +116,7 @@ class Table:
             column = self.column(name)
             try:
                 values = numbers_of(column, name)
-                wrong = np.argwhere(~np.isfinite(values))
-                if len(wrong):
-                    i = int(wrong[0][0])
+                for i, *_ in first_where(~np.isfinite(values)):
                     cell = "empty" if is_missing(column[i]) else f"{column[i]!s:.80}"
                     what = f"the cell is {cell}; every feature needs a finite number."
                     raise CellError(i, in_column(name)(i), what)
@@ -128,12 +127,6 @@ class Table:
         if not parts:
             raise DataError(f"{self.path} has no feature column left.")
         return np.hstack(parts), titles
-
-
-def as_set(labels: Any) -> list[Any]:
-    if isinstance(labels, COLLECTIONS):
-        return list(labels)
-    return [] if is_missing(labels) else [labels]
 
 
 def numbers_of(column: Any, name: str) -> np.ndarray:
@@ -161,13 +154,8 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
     plain = (isinstance(v, np.ndarray) and v.ndim == 1 and v.dtype.kind in "biuf" for v in columns)
     if not columns or not all(plain):
         return None
-    kind = np.result_type(np.float32, *{v.dtype for v in columns})
-    made = np.empty((len(columns[0]), len(columns)), dtype=kind)
-    # a block of rows at a time stays in the cache while it is filled column by column
-    for start in range(0, len(made), 1024):
-        block = made[start : start + 1024]
-        for k, values in enumerate(columns):
-            block[:, k] = values[start : start + 1024]
+    made = np.column_stack(columns)
+    made = made.astype(np.result_type(np.float32, made.dtype), copy=False)
     return made if np.isfinite(made).all() else None
 
 
@@ -222,7 +210,7 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
         return None
     commas = [v for v in different if isinstance(v, str) and "," in v]
     european = any(not THOUSANDS.fullmatch(v.strip()) for v in commas)
-    for read in (_number, _truth_value, *([_decimal_comma] if european else [])):
+    for read in (as_number, _truth_value, *([_decimal_comma] if european else [])):
         known = {}
         for value in different:
             known[value] = read(value)
@@ -235,10 +223,10 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
 
 def odd_cell(values: list[Any]) -> tuple[int, float]:
     """Row of a cell that is no number, and the share of the cells present that are numbers."""
-    if not any(_number(v) is not None and not _absent_number(v) for v in values[:1000]):
+    if not any(as_number(v) is not None and not _absent_number(v) for v in values[:1000]):
         # texts, as the first rows show: no need to try them all
         return next((i for i, v in enumerate(values) if not _absent_number(v)), 0), 0.0
-    verdicts = {v: None if _absent_number(v) else _number(v) is not None for v in set(values)}
+    verdicts = {v: None if _absent_number(v) else as_number(v) is not None for v in set(values)}
     rows = Counter(map(verdicts.__getitem__, values))
     share = rows[True] / max(1, rows[True] + rows[False])
     return next((i for i, v in enumerate(values) if verdicts[v] is False), -1), share
@@ -248,7 +236,8 @@ def _absent_number(value: Any) -> bool:
     return value.strip().lower() in NO_VALUE if isinstance(value, str) else is_missing(value)
 
 
-def _number(value: Any) -> float | None:
+def as_number(value: Any) -> float | None:
+    """The number of a cell, NaN where it is missing, None where it is something else."""
     if _absent_number(value):
         return np.nan
     try:
@@ -260,7 +249,7 @@ def _number(value: Any) -> float | None:
 def _decimal_comma(value: Any) -> float | None:
     if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
         return float(value.replace(",", "."))
-    return _number(value)
+    return as_number(value)
 
 
 def _truth_value(value: Any) -> float | None:

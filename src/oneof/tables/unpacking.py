@@ -21,37 +21,10 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading
+from oneof.tables.files import reading, refuse_bomb
 
 if TYPE_CHECKING:
     import polars
-
-FREE_BYTES = 256 << 20
-"""So much any file may unpack to, however small it is."""
-MOST_TIMES = 100
-"""A larger one may unpack to so many times its own size. Features shrink little; bombs a thousandfold."""
-
-
-def refuse_bomb(path: Path, n_bytes: int) -> None:
-    """Raise where a file would take far more memory than its size lets expect."""
-    size = path.stat().st_size
-    if n_bytes > max(FREE_BYTES, MOST_TIMES * size):
-        raise DataError(
-            f"{path}: refused, it has {size:,} bytes and would take {n_bytes:,} in memory; the limit is "
-            f"{FREE_BYTES >> 20} MB, or {MOST_TIMES} times its size. Save it without compression or in parts."
-        )
-
-
-def free_memory() -> int:
-    """Bytes that are available without swapping; a generous guess where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 8 * 2**30
 
 
 # ---- arrays -----------------------------------------------------------------------------------
@@ -79,7 +52,7 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
             for name, info in wanted.items():
                 with packed.open(info) as stream:
                     _check_header(stream, info.file_size)
-                with packed.open(info) as stream:
+                    stream.seek(0)
                     made[name] = _checked_text(np.lib.format.read_array(stream, allow_pickle=False))
             return made
 
@@ -126,7 +99,7 @@ class _Counted:
 @contextmanager
 def unzipped(path: Path, packed: bool | None = None) -> Iterator[Any]:
     """The content of a file, to `read` block by block, through gzip where it is `packed` (default: look)."""
-    with path.open("rb") as file, reading(path, "gzip file", "it is cut off or damaged, fetch it again"):
+    with reading(path, "gzip file", "it is cut off or damaged, fetch it again"), path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b" if packed is None else packed
         file.seek(0)
         yield _Counted(gzip.GzipFile(fileobj=file), path) if packed else file  # type: ignore[arg-type]

@@ -104,8 +104,7 @@ class DataCheck:
     """Check every data set that is there; missing ones are listed and are no failure."""
 
     def run(self) -> int:
-        from oneof.datasets.check import check
-        from oneof.datasets.registry import data_folder, names
+        from oneof.datasets.registry import check, data_folder, names
 
         if bool(self.names) == self.all:
             raise DataError("name the data sets to check, or give --all (and not both).")

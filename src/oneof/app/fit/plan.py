@@ -24,7 +24,7 @@ from oneof.classifier.inputs import is_pair, known
 from oneof.methods.rows import places_per_row
 from oneof.nets import IMAGE_NETS
 from oneof.tables.errors import DataError
-from oneof.tables.unpacking import free_memory
+from oneof.tables.files import free_memory
 
 FEW_EPOCHS = 5
 RESERVE = 0.9

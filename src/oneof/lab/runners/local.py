@@ -16,7 +16,7 @@ from typing import Any
 
 from oneof.lab.records import Job, Record
 from oneof.lab.runners import Place, Runner, lost
-from oneof.tables.unpacking import free_memory
+from oneof.tables.files import free_memory
 
 WORKER_BYTES = 700 * 2**20
 """Memory a worker is expected to take: torch, the data, a small net."""

@@ -17,7 +17,6 @@ from oneof.candidates.cells import (
     in_column,
     is_missing,
     rows_of_tasks,
-    tidy,
 )
 from oneof.candidates.rules import not_named
 from oneof.candidates.taxonomy import Taxonomy
@@ -61,7 +60,7 @@ def from_answers(
     if ids is not None and n_rows is not None:
         raise CandidateError("give ids or n_rows, not both: either says which rows there are.")
     place = in_column(columns[0])
-    codes = encode(task)
+    codes = encode(task, place)
     if not codes.values:
         raise CandidateError("there is no answer at all.")
     for value, line in zip(codes.values, codes.first):
@@ -69,7 +68,7 @@ def from_answers(
             raise CellError(line, place(line), f"{value!r:.80} names no task; every answer belongs to one.")
     check_one_type(codes, place, "task")
     if len(set(codes.values)) < len(codes.values):  # "a" and "a " are the same once trimmed
-        codes = encode([codes.values[k] for k in codes.number])
+        codes = encode([codes.values[k] for k in codes.number], place)
     drop_unknown = "unknown-tasks" in (settings.accept or ())
     rows, names = rows_of_tasks(codes, place, ids, n_rows, drop_unknown)
     return assemble(
@@ -110,12 +109,12 @@ def from_wide(
     for title, column in zip(titles, cells):
         if len(column) != n:
             raise CandidateError(f'column "{title}" has {len(column)} cells, the first one {n}.')
-    lines = []
-    for i, row in enumerate(zip(*cells)):
-        for title, cell in zip(titles, row):
-            value = tuple(cell) if isinstance(cell, COLLECTIONS) else tidy(cell)
-            if not is_missing(value):
-                lines.append(Line(i, title, value, i))
+    lines = [
+        Line(i, title, cell, i)
+        for i, row in enumerate(zip(*cells))
+        for title, cell in zip(titles, row)
+        if not is_missing(cell)
+    ]
     if not lines:
         raise CandidateError(f"no cell of the columns {', '.join(titles[:10])} holds an answer.")
 
@@ -207,23 +206,20 @@ def from_records(
 def _answers(entry: Any, i: int, column: str) -> tuple[str, list[tuple[Any, Any]]]:
     """The form of an entry, empty where it says nothing, and its (annotator, labels)."""
     if isinstance(entry, Mapping):
-        return "by annotator", [(name, _labels(label, i, column)) for name, label in entry.items()]
+        for label in entry.values():
+            if isinstance(label, Mapping):
+                what = f"{label!r:.80} is neither a label nor a list of labels."
+                raise CellError(i, f'row {i}, "{column}"', what)
+        return "by annotator", list(entry.items())
     if not isinstance(entry, COLLECTIONS):
-        value = tidy(entry)
-        return ("", []) if is_missing(value) else ("a set", [(None, value)])
+        return ("", []) if is_missing(entry) else ("a set", [(None, entry)])
     parts = list(entry)
     nested = [isinstance(part, COLLECTIONS) for part in parts]
     if any(nested) and not all(nested):
         raise CellError(i, f'row {i}, "{column}"', f"{parts!r:.80} mixes labels and lists of labels.")
     if any(nested):
-        return "sets", [(None, _labels(part, i, column)) for part in parts]
-    return ("a set", [(None, tuple(parts))]) if parts else ("", [])
-
-
-def _labels(label: Any, i: int, column: str) -> Any:
-    if isinstance(label, Mapping):
-        raise CellError(i, f'row {i}, "{column}"', f"{label!r:.80} is neither a label nor a list of labels.")
-    return tuple(label) if isinstance(label, COLLECTIONS) else tidy(label)
+        return "sets", [(None, part) for part in parts]
+    return ("a set", [(None, parts)]) if parts else ("", [])
 
 
 def from_complementary(

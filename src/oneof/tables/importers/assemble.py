@@ -14,13 +14,16 @@ from oneof.candidates.cells import (
     CellError,
     Codes,
     Place,
+    as_set,
     check_one_type,
     encode,
+    first_where,
     is_missing,
     named_columns,
     ordered,
     tidy,
 )
+from oneof.candidates.compact import CompactSets
 from oneof.candidates.evidence import tells_apart
 from oneof.candidates.questions import about_classes, about_sizes, ask
 from oneof.candidates.rules import Rule, union
@@ -120,7 +123,7 @@ def assemble(
     if dropped.any():
         label = [None if drop else value for drop, value in zip(dropped.tolist(), label, strict=True)]
         notes.append(f"answers about unknown tasks, left out: {int(dropped.sum())}")
-    codes = encode(label)
+    codes = encode(label, place)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} labels; give one each.")
     empty = np.array([is_missing(value) for value in codes.values], dtype=bool)[codes.number]
@@ -133,14 +136,12 @@ def assemble(
         raise CellError(line, place(line), what)
     if empty.any():
         notes.append(f"lines with an empty label, left out: {int(empty.sum())}")
-    sizes, columns, classes = _columns(codes, settings, place)
+    by_value, classes = _columns(codes, settings, place)
     names, who = _workers(worker, row, worker_place, lines)
-    size = sizes[codes.number[lines]]
-    offset = np.r_[0, np.cumsum(sizes)][codes.number[lines]]
-    inside = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    by_line = by_value.take(codes.number[lines])
     # sorted by row, annotator and label, each answer once
-    said = np.repeat(row[lines] * max(len(names), 1) + who, size) * len(classes)
-    keys = np.unique(said + columns[np.repeat(offset, size) + inside])
+    said = np.repeat(row[lines] * max(len(names), 1) + who, by_line.sizes) * len(classes)
+    keys = np.unique(said + by_line.positions)
     if len(keys) < len(said):
         notes.append(f"answers given twice by the same annotator, counted once: {len(said) - len(keys)}")
     pairs, label_once = np.divmod(keys, len(classes))
@@ -182,11 +183,10 @@ def decide(
         ask(about_classes(classes, len(ids)), settings.accept, where)
     decided, remarks, evidence = settings.rule(answers, (len(ids), len(classes)))
     sets = decided.with_full(~answered)
-    nothing = np.flatnonzero(sets.sizes == 0)
-    if len(nothing):
+    for (i,) in first_where(sets.sizes == 0):
+        what = f"by the rule {settings.rule.name} ({(sets.sizes == 0).sum()} such rows)"
         raise CandidateError(
-            f"row {nothing[0]} (id {ids[nothing[0]]!r}) has no candidate left by the rule "
-            f"{settings.rule.name} ({len(nothing)} such rows).\n  Drop the row or use another rule."
+            f"row {i} (id {ids[i]!r}) has no candidate left {what}.\n  Drop the row or use another rule."
         )
     if settings.accept is not None and settings.rule.name in ("union", "vaguest"):
         ask(about_sizes(sets.sizes), settings.accept, where)
@@ -198,44 +198,62 @@ def decide(
         "rows_without_answer": len(silent),
         "notes": [*settings.provenance.get("notes", ()), *notes, *remarks],
     }
+    support = None
     if evidence is not None:
         support = np.ones(len(sets.positions))  # where nobody answered all labels are equal
         support[sets.places(np.flatnonzero(answered))] = evidence
-        evidence = support if tells_apart(support, sets) else None
-    made = Candidates(
-        sets, classes, None, settings.truth_may_be_outside, provenance, where, evidence=evidence
-    )
-    names = None if list(ids) == list(range(len(ids))) else tuple(ids)
-    return Annotations(made, names, None if settings.rule.negative else answers)
+    said = None if settings.rule.negative else answers
+    return finished(sets, classes, ids, provenance, support, settings.truth_may_be_outside, said)
 
 
-def _columns(
-    codes: Codes, settings: Settings, place: Place
-) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]]:
-    """How many classes every distinct value names, their columns one after the other, and the classes."""
+def finished(
+    sets: CompactSets,
+    classes: tuple[Any, ...],
+    ids: Sequence[Any],
+    provenance: Mapping[str, Any],
+    evidence: np.ndarray | None = None,
+    truth_may_be_outside: bool = True,
+    answers: Answers | None = None,
+) -> Annotations:
+    """The end of every import. Evidence that tells no two candidates of a row apart is left out."""
+    if evidence is not None and not tells_apart(evidence, sets):
+        evidence = None
+    where = str(provenance.get("file", provenance["format"]))
+    made = Candidates(sets, classes, None, truth_may_be_outside, provenance, where, evidence)
+    return Annotations(made, None if list(ids) == list(range(len(ids))) else tuple(ids), answers)
+
+
+def _columns(codes: Codes, settings: Settings, place: Place) -> tuple[CompactSets, tuple[Any, ...]]:
+    """The columns of the classes that every distinct value names, and the classes."""
     singles: list[tuple[Any, int]] = []  # every label with its line
-    parts: list[int] = []  # how many labels a value has
-    for value, line in zip(codes.values, codes.first):
-        labels = () if is_missing(value) else value if isinstance(value, tuple) else (value,)
+    of_value: list[int] = []  # the number of the value that it belongs to
+    for number, (value, line) in enumerate(zip(codes.values, codes.first)):
+        labels = as_set(value)
         if any(map(is_missing, labels)):
-            raise CellError(line, place(line), f"one of the labels {list(labels)!r:.80} is empty.")
+            raise CellError(line, place(line), f"one of the labels {labels!r:.80} is empty.")
         singles += [(label, line) for label in labels]
-        parts.append(len(labels))
+        of_value += [number] * len(labels)
     if not singles:
         raise CandidateError("every label is empty: nothing can be learned from this.")
-    first = [line for _, line in singles]
-    check_one_type(Codes(codes.number, [label for label, _ in singles], first), place, "label")
-    if settings.taxonomy is not None:
-        tree = settings.taxonomy
-        spread = [[tree.column(leaf) for leaf in tree.leaves_of(s, line, place)] for s, line in singles]
-        classes = tree.leaves
-    else:
+    names, first = zip(*singles)
+    check_one_type(Codes(codes.number, list(names), list(first)), place, "label")
+    if settings.taxonomy is None:
         columns, classes = named_columns(singles, settings.classes, place)
-        spread = [[k] for k in columns]
-    following = iter(spread)
-    named = [sorted({k for _ in range(count) for k in next(following)}) for count in parts]
-    flat = np.array([k for part in named for k in part], dtype=np.int64)
-    return np.array([len(part) for part in named], dtype=np.int64), flat, classes
+    else:
+        tree = settings.taxonomy
+        leaves = [tree.leaves_of(label, line, place) for label, line in singles]
+        columns, classes = [tree.column(leaf) for some in leaves for leaf in some], tree.leaves
+        of_value = np.repeat(of_value, [len(some) for some in leaves]).tolist()
+    shape = len(codes.values), len(classes)
+    return CompactSets.of_pairs(np.array(of_value), np.array(columns), shape), classes
+
+
+def unnamed(row: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names for annotators whom nobody knows, and who gave each answer: the how-manieth it is of its row."""
+    order = np.argsort(row, kind="stable")
+    who = np.empty(len(row), dtype=np.int64)
+    who[order] = np.arange(len(row)) - np.searchsorted(row[order], row[order])
+    return tuple(f"answer {k + 1}" for k in range(int(who.max(initial=-1)) + 1)), who
 
 
 def _workers(
@@ -243,13 +261,8 @@ def _workers(
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the annotators and, for the lines that count, who gave the answer."""
     if worker is None:
-        order = np.argsort(row[lines], kind="stable")
-        sorted_rows = row[lines][order]
-        start = np.searchsorted(sorted_rows, sorted_rows)
-        who = np.empty(len(lines), dtype=np.int64)
-        who[order] = np.arange(len(lines)) - start  # the how-manieth answer of its row
-        return tuple(f"answer {k + 1}" for k in range(int(who.max(initial=-1)) + 1)), who
-    codes = encode(worker)
+        return unnamed(row[lines])
+    codes = encode(worker, place)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} workers; give one each.")
     for value, line in zip(codes.values, codes.first):

@@ -1,11 +1,10 @@
-"""`import_file`: from a file and the user's options to `Annotations`, one function per format."""
+"""`import_file`: from a file and the user's options to `Annotations`, one function per shape of table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
-from functools import partial
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,19 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, one_spelling, ordered, short
+from oneof.candidates.cells import CellError, is_missing, one_spelling, ordered, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
-from oneof.tables.files import sha256_of
+from oneof.tables.files import refuse_bomb, sha256_of
 from oneof.tables.importers import Settings, Taxonomy, make_rule
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import KINDS, line_of, read_json, read_lines, read_table
 from oneof.tables.table import numbers_of
 from oneof.tables.text import TextForm
-from oneof.tables.unpacking import refuse_bomb, stored_arrays
+from oneof.tables.unpacking import stored_arrays
 
 
 def import_file(path: Path | str, format: str, options: ImportOptions | None = None) -> Annotations:
@@ -43,14 +42,14 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
                 f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
             )
     with _errors_name(path, options.form):
-        made = read(path, options)
+        made = read(path, options, format)
         return made if options.truth is None else made.with_truth(names_of((options.truth,), "true labels"))
 
 
-# ---- one function per format ------------------------------------------------------------------
+# ---- one function per shape of table ----------------------------------------------------------
 
 
-def _crowd(path: Path, options: ImportOptions) -> Annotations:
+def _crowd(path: Path, options: ImportOptions, format: str) -> Annotations:
     columns = read_table(path, options.form).columns
     task = needed(columns, options.task, TASK, "task", path)
     worker = column(columns, options.worker, WORKER, path)
@@ -67,7 +66,7 @@ def _crowd(path: Path, options: ImportOptions) -> Annotations:
     )
 
 
-def _wide(path: Path, options: ImportOptions) -> Annotations:
+def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
     if path.suffix.lower() in (".npy", ".npz"):
         values, _, _ = read_matrix(path, array=options.array)
         return arrays.from_wide(values, workers=options.annotators or None, settings=_settings(path, options))
@@ -93,63 +92,48 @@ def _wide(path: Path, options: ImportOptions) -> Annotations:
         raise QuestionError(f"{error}\n  {what} Name those that are: --annotators COLUMN …") from None
 
 
-def _label_studio(path: Path, options: ImportOptions) -> Annotations:
+def _label_studio(path: Path, options: ImportOptions, format: str) -> Annotations:
     tasks, name = read_json(path, options.form), options.id or "id"
     settings = _settings(path, options)
     return arrays.from_label_studio(tasks, control=options.control, id_field=name, settings=settings)
 
 
-def _taxonomy(path: Path, options: ImportOptions) -> Annotations:
-    if options.taxonomy is None:
-        raise DataError(f"{path}: the format taxonomy needs --taxonomy FILE, the tree of the labels.")
-
-    def make(labels: list[Any], settings: Settings, **more: Any) -> Annotations:
-        assert settings.taxonomy is not None
-        return arrays.from_taxonomy(labels, settings.taxonomy, settings=settings, **more)
-
-    return _one_per_row(path, options, make, promised=True)
-
-
-def _one_per_row(
-    path: Path, options: ImportOptions, make: Callable[..., Annotations], promised: bool = False
-) -> Annotations:
+def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
     """A table with a column of labels, and perhaps one of ids."""
+    if format == "taxonomy" and options.taxonomy is None:
+        raise DataError(f"{path}: the format taxonomy needs --taxonomy FILE, the tree of the labels.")
     columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
     name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
     labels = read_labels(columns[label], label, options.accept)
-    more = {"column": label} if make is arrays.from_records else {}
     ids = None if name is None else list(columns[name])
-    return make(labels, ids=ids, settings=_settings(path, options, promised=promised), **more)
+    # what is not, and trees, are taken at their word that the true label is inside
+    settings = _settings(path, options, promised=format != "records").of(format, {})
+    if format == "complementary":
+        settings = replace(settings, rule=arrays.not_named)
+    return arrays.from_records(labels, ids=ids, settings=settings, column=label)
 
 
-def _scores(path: Path, options: ImportOptions) -> Annotations:
-    values, classes, ids = _matrix(path, options)
-    wanted: dict[str, Any] = {"top_k": options.top_k, "top_p": options.top_p, "threshold": options.threshold}
-    return arrays.from_scores(values, classes, ids=ids, provenance=_origin(path), **wanted)
-
-
-def _counts(path: Path, options: ImportOptions) -> Annotations:
-    values, classes, ids = _matrix(path, options)
-    return arrays.from_counts(values, classes, ids=ids, settings=_settings(path, options))
-
-
-def _sets(path: Path, options: ImportOptions) -> Annotations:
-    if options.level is None:
+def _matrix(path: Path, options: ImportOptions, format: str) -> Annotations:
+    """Numbers with a column per class."""
+    if format == "sets" and options.level is None:
         raise DataError(f"{path}: the format sets needs --level, the coverage of the sets, such as 0.9.")
-    values, classes, ids = _matrix(path, options)
-    more: dict[str, Any] = {"missing": options.missing, "ids": ids, "provenance": _origin(path)}
-    return arrays.from_prediction_sets(values, options.level, classes, **more)
-
-
-def _matrix(path: Path, options: ImportOptions) -> tuple[Any, list[Any] | None, list[Any] | None]:
     values, classes, ids = read_matrix(path, array=options.array, form=options.form, id_column=options.id)
-    return values, names_of(options.classes, "classes") if options.classes else classes, ids
+    if options.classes:
+        classes = names_of(options.classes, "classes")
+    if format == "counts":
+        return arrays.from_counts(values, classes, ids=ids, settings=_settings(path, options))
+    more: dict[str, Any] = {"ids": ids, "provenance": _origin(path)}
+    if format == "sets":
+        assert options.level is not None
+        return arrays.from_prediction_sets(values, options.level, classes, missing=options.missing, **more)
+    more |= {"top_k": options.top_k, "top_p": options.top_p, "threshold": options.threshold}
+    return arrays.from_scores(values, classes, **more)
 
 
-def _mat(path: Path, options: ImportOptions) -> Annotations:
+def _mat(path: Path, options: ImportOptions, format: str) -> Annotations:
     found = read_mat(path, need_truth=False, truth_may_be_outside=not options.truth_inside).candidates
-    known = {**found.provenance, "format": "mat"}
+    known = {**found.provenance, "format": format}
     told = found.truth is not None and bool((found.truth != UNKNOWN).all())
     # where the file tells the truth of every row, it shows whether it is always inside
     outside = not options.truth_inside and not (told and describe(found)["truth_inside"] == 1.0)
@@ -160,19 +144,16 @@ _TEXT = ("header", "sep", "encoding")
 _ANSWERS = ("rule", "at_least", "keep", "classes", "taxonomy", "missing", "truth_inside", *_TEXT)
 _MATRIX = ("classes", "array", "id", *_TEXT)
 
-FORMATS: dict[str, tuple[Callable[[Path, ImportOptions], Annotations], tuple[str, ...]]] = {
+FORMATS: dict[str, tuple[Callable[[Path, ImportOptions, str], Annotations], tuple[str, ...]]] = {
     "crowd": (_crowd, ("task", "worker", "label", "ids", "n_rows", "skip_empty", *_ANSWERS)),
     "wide": (_wide, ("id", "annotators", "array", *_ANSWERS)),
     "label-studio": (_label_studio, ("control", "id", *_ANSWERS)),
-    "records": (partial(_one_per_row, make=arrays.from_records), ("label", "id", *_ANSWERS)),
-    "scores": (_scores, ("top_k", "top_p", "threshold", *_MATRIX)),
-    "counts": (_counts, ("rule", "at_least", "missing", "truth_inside", *_MATRIX)),
-    "sets": (_sets, ("level", "missing", *_MATRIX)),
-    "complementary": (
-        partial(_one_per_row, make=arrays.from_complementary, promised=True),
-        ("label", "id", "classes", "missing", "truth_inside", *_TEXT),
-    ),
-    "taxonomy": (_taxonomy, ("label", "id", "taxonomy", "missing", "truth_inside", *_TEXT)),
+    "records": (_records, ("label", "id", *_ANSWERS)),
+    "scores": (_matrix, ("top_k", "top_p", "threshold", *_MATRIX)),
+    "counts": (_matrix, ("rule", "at_least", "missing", "truth_inside", *_MATRIX)),
+    "sets": (_matrix, ("level", "missing", *_MATRIX)),
+    "complementary": (_records, ("label", "id", "classes", "missing", "truth_inside", *_TEXT)),
+    "taxonomy": (_records, ("label", "id", "taxonomy", "missing", "truth_inside", *_TEXT)),
     "mat": (_mat, ("truth_inside",)),
 }
 """For every format its reader and the options it takes."""
@@ -291,7 +272,8 @@ def read_matrix(
     ids = None if name is None else list(columns.pop(name))
     if not columns:
         raise DataError(f"{path} has no column besides the ids in {name!r}.")
-    by_class = next((cells for cells in columns.values() if scores_of(cells[0]) is not None), None)
+    given = {title: next((v for v in cells if not is_missing(v)), None) for title, cells in columns.items()}
+    by_class = next((columns[title] for title, cell in given.items() if scores_of(cell) is not None), None)
     if by_class is not None:
         return *_score_matrix(by_class, path), ids
     parts = [numbers_of(cells, title) for title, cells in columns.items()]

@@ -7,7 +7,8 @@ and `predictions` (of models) are left out. JSON-MIN: one flat object per annota
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import CandidateError, CellError, cell_text, is_missing, short, tidy
@@ -15,13 +16,6 @@ from oneof.tables.importers.assemble import Line, Settings, assemble_lines
 
 # fields of JSON-MIN that Label Studio itself writes
 _OWN = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
-
-
-class _Answer(NamedTuple):
-    task: int
-    control: str
-    worker: Any
-    choices: tuple[Any, ...]
 
 
 def from_label_studio(
@@ -53,42 +47,42 @@ def from_label_studio(
         if not isinstance(task, Mapping):
             raise CellError(i, f"task {i}", f"{task!r:.80} is no object with annotations.")
     full = any("annotations" in task or "completions" in task for task in tasks)
+    ids = [_identity(task, i, id_field) for i, task in enumerate(tasks)]
+    names = list(dict.fromkeys(ids))
+    row = {name: k for k, name in enumerate(names)}
+    if full and len(names) < len(ids):
+        twice = next(i for i, name in enumerate(ids) if row[name] != i)
+        raise CellError(twice, f"task {twice}", f"{id_field} {ids[twice]!r} stands for two tasks.")
     notes: list[str] = []
     if full:
-        answers = list(_full_answers(tasks, notes))
-        control = _chosen(sorted({a.control for a in answers}), control, tasks)
-        answers = [a for a in answers if a.control == control]
+        by_control: dict[str, list[Line]] = {}
+        for name, line in _full_answers(tasks, notes):
+            by_control.setdefault(name, []).append(line)
+        control = _chosen(sorted(by_control), control, tasks)
+        lines = by_control[control]
     else:
         control = _flat_control(tasks, control)
-        answers = list(_flat_answers(tasks, control))
-    ids = [_identity(task, i, id_field) for i, task in enumerate(tasks)]
-    place_of: dict[Any, int] = {}
-    rows = [place_of.setdefault(name, len(place_of)) for name in ids]
-    if full and len(place_of) < len(ids):
-        twice = next(i for i, r in enumerate(rows) if i != r)
-        raise CellError(twice, f"task {twice}", f"{id_field} {ids[twice]!r} stands for two tasks.")
-    if not answers:
+        lines = [line._replace(row=row[ids[line.entry]]) for line in _flat_answers(tasks, control)]
+    if not lines:
         raise CandidateError(f"no task has a choice in {control!r}: nothing was annotated.")
 
     def place(line: int) -> str:
-        a = answers[line]
-        return f'task {a.task} (id {ids[a.task]!r}), control "{control}"'
+        task = lines[line].entry
+        return f'task {task} (id {ids[task]!r}), control "{control}"'
 
-    known = [a.worker is not None for a in answers]
+    known = [line.worker is not None for line in lines]
     if any(known) and not all(known):
-        line = known.index(False)
-        raise CellError(answers[line].task, place(line), "this annotation does not say who made it.")
-    settings = settings.of(
-        "label-studio", {"provenance": {**settings.provenance, "control": control, "notes": notes}}
-    )
-    lines = [Line(rows[a.task], a.worker, a.choices, a.task) for a in answers]
-    return assemble_lines(lines, all(known), list(place_of), settings, place)
+        first = known.index(False)
+        raise CellError(lines[first].entry, place(first), "this annotation does not say who made it.")
+    told = [*settings.provenance.get("notes", ()), *notes]
+    settings = replace(settings, provenance={**settings.provenance, "control": control, "notes": told})
+    return assemble_lines(lines, all(known), names, settings, place)
 
 
 # ---- the full export --------------------------------------------------------------------------
 
 
-def _full_answers(tasks: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[_Answer]:
+def _full_answers(tasks: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[tuple[str, Line]]:
     cancelled = 0
     for i, task in enumerate(tasks):
         annotations = task.get("annotations", task.get("completions", []))
@@ -110,7 +104,7 @@ def _full_answers(tasks: Sequence[Mapping[str, Any]], notes: list[str]) -> Itera
                             i, f"task {i}", f'value of the choice is {value!r:.80}, no "choices".'
                         )
                     if choices:
-                        yield _Answer(i, str(result.get("from_name")), worker, tuple(choices))
+                        yield str(result.get("from_name")), Line(i, worker, tuple(choices), i)
     if cancelled:
         notes.append(f"cancelled annotations, left out: {cancelled}")
 
@@ -160,7 +154,7 @@ def _flat_control(tasks: Sequence[Mapping[str, Any]], wanted: str | None) -> str
     return sure[0]
 
 
-def _flat_answers(tasks: Sequence[Mapping[str, Any]], control: str) -> Iterator[_Answer]:
+def _flat_answers(tasks: Sequence[Mapping[str, Any]], control: str) -> Iterator[Line]:
     for i, task in enumerate(tasks):
         value = task.get(control)
         if isinstance(value, Mapping):
@@ -169,7 +163,7 @@ def _flat_answers(tasks: Sequence[Mapping[str, Any]], control: str) -> Iterator[
             raise CellError(i, f'task {i}, "{control}"', f"{task[control]!r:.80} holds no choices.")
         choices = tuple(value) if isinstance(value, list) else (value,)
         if not is_missing(choices) and not all(is_missing(choice) for choice in choices):
-            yield _Answer(i, control, _person(task.get("annotator")), choices)
+            yield Line(i, _person(task.get("annotator")), choices, i)
 
 
 def _identity(task: Mapping[str, Any], i: int, field: str) -> Any:

@@ -9,10 +9,9 @@ import numpy as np
 from scipy.special import softmax
 
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import CandidateError, CellError
-from oneof.candidates.evidence import tells_apart
-from oneof.candidates.sets import Candidates
-from oneof.tables.importers.assemble import Missing, Settings, decide, row_names
+from oneof.candidates.cells import CandidateError, CellError, first_where
+from oneof.candidates.compact import CompactSets
+from oneof.tables.importers.assemble import Missing, Settings, decide, finished, row_names, unnamed
 
 SUM_TOLERANCE = 0.02
 """How far the probabilities of a row may sum to something else than 1: written with two or three
@@ -75,8 +74,10 @@ def from_scores(
         if below.any():
             notes.append(f"rows without a score of {threshold:g}, their highest kept: {below.sum()}")
     (rule, value), *_ = wanted.items()
-    known = {"rule": rule, "settings": {rule: value}, "notes": notes}
-    return _annotations(mask, names, ids, {"format": "scores", **(provenance or {}), **known}, shares(values))
+    known = {"format": "scores", **(provenance or {})}
+    known |= {"rule": rule, "settings": {rule: value}, "notes": notes}
+    sets, of_rows = CompactSets.of_mask(mask), row_names(ids, len(mask))
+    return finished(sets, names, of_rows, known, shares(values)[mask])
 
 
 def from_prediction_sets(
@@ -125,8 +126,9 @@ def from_prediction_sets(
         done = "left out" if missing == "drop" else "given all classes"
         notes.append(f"rows with an empty prediction set, {done}: {int(empty.sum())}")
         mask[empty] = True
-    rule = {"rule": "conformal", "settings": {"level": level}, "notes": notes}
-    made = _annotations(mask, names, ids, {"format": "sets", **(provenance or {}), **rule})
+    known = {"format": "sets", **(provenance or {})}
+    known |= {"rule": "conformal", "settings": {"level": level}, "notes": notes}
+    made = finished(CompactSets.of_mask(mask), names, row_names(ids, len(mask)), known)
     return made.take(~empty) if missing == "drop" and empty.any() else made
 
 
@@ -170,8 +172,7 @@ def from_counts(
     row, column = np.nonzero(values)
     times = values[row, column].astype(np.int64)
     row, column = np.repeat(row, times), np.repeat(column, times)
-    worker = np.arange(len(row)) - np.searchsorted(row, row)  # the how-manieth answer of its row
-    workers = tuple(f"answer {k + 1}" for k in range(int(worker.max()) + 1))
+    workers, worker = unnamed(row)
     answers = Answers(row, worker, column, workers, named=False)
     return decide(answers, names, row_names(ids, len(values)), settings, [], len(row))
 
@@ -180,9 +181,7 @@ def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
     if not 0 < top_p <= 1:
         raise CandidateError(f"top-p is {top_p!r}; give a probability above 0, at most 1.")
     total = values.sum(axis=1)
-    wrong = np.flatnonzero((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE))
-    if len(wrong):
-        i = int(wrong[0])
+    for (i,) in first_where((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE)):
         what = f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g}).\n"
         what += "  For other scores: --top-k 2, or --threshold 0.1."
         raise CellError(i, f"row {i}", what)
@@ -222,19 +221,5 @@ def _matrix(given: Any, classes: Sequence[Any] | None, what: str) -> tuple[np.nd
 
 
 def _refuse_first(bad: np.ndarray, values: np.ndarray, names: Sequence[Any], what: str) -> None:
-    for i, k in np.argwhere(bad).tolist()[:1]:
+    for i, k in first_where(bad):
         raise CellError(i, f"row {i}, column {names[k]!r}", f"{values[i, k]:g} {what}")
-
-
-def _annotations(
-    mask: np.ndarray,
-    names: tuple[Any, ...],
-    ids: Sequence[Any] | None,
-    provenance: Mapping[str, Any],
-    support: np.ndarray | None = None,
-) -> Annotations:
-    made = Candidates(mask, names, None, True, provenance, str(provenance.get("file", "scores")))
-    if support is not None and tells_apart(support[mask], made.compact):
-        made = made.replace(evidence=support[mask])
-    names_of_rows = row_names(ids, len(mask))
-    return Annotations(made, None if names_of_rows == list(range(len(mask))) else tuple(names_of_rows))
