@@ -34,7 +34,7 @@ from oneof.training.tracking import Several
 
 LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
 """What a choice leaves behind beside the model."""
-OWN = ("feature_names_in_", "n_features_in_", "encoder_")
+OWN = ("feature_names_in_", "n_features_in_", "input_shape_", "encoder_")
 """What the estimator knows of its inputs; contenders see arrays."""
 
 
