@@ -45,8 +45,8 @@ def choose(
     began, (n, c), recipe = time.perf_counter(), candidates.shape, model.recipe(len(X))
     whole = data = ChoiceData(X, candidates, clean, weights)
     groups = None if groups is None else checked_groups(groups, n)
-    budget, on_some = model.budget, n * c > DENSE
-    if on_some:
+    budget = model.budget
+    if n * c > DENSE:
         rows = some_rows_of(n, DENSE // c, None if clean is None else clean.of_x, recipe.seed)
         data, groups = whole.part(rows), None if groups is None else groups[rows]
         budget = None if budget is None else COMPARING * budget
@@ -57,26 +57,26 @@ def choose(
     best, selection = comparison.decided()
     judged = comparison.out_of_fold(best, data)
     told = note(selection)
-    if on_some:
-        told += f" Contenders were compared on {len(data.x):,} of {n:,} rows."
-    if best.is_baseline or not on_some:
+    if len(data.x) == n:
         fitted = comparison.fitted(best, data, last=True)
-    else:
-        # as long in proportion: a default length goes by the number of rows
-        epochs = best.settings["epochs"] * recipe.epochs / model.recipe(len(data.x)).epochs
-        best.settings["epochs"] = max(1, round(epochs))
-        all_rows = replace(whole, x=stay_in_file(given, X))  # an array in a file stays there
-        left = None if model.budget is None else model.budget - (time.perf_counter() - began)
-        fitted = comparison.fitted(best, all_rows, last=True, seconds=left)
-    if best.is_baseline and on_some:
-        told += " A baseline learns from these alone."
-        fitted.transduction_ = partial(baseline_labels, fitted, whole)
-    elif best.is_baseline:
-        fitted.transduction_ = baseline_labels(fitted, data, likelihoods=data.likelihoods)
-    if on_some:
-        fitted.set_temperature(temperatures(judged, data)[1])
-    else:
+        if best.is_baseline:
+            fitted.transduction_ = baseline_labels(fitted, data, likelihoods=data.likelihoods)
         fitted.out_of_fold_, fitted.label_errors_ = calibrated(fitted, judged, data)
+    else:
+        told += f" Contenders were compared on {len(data.x):,} of {n:,} rows."
+        if best.is_baseline:
+            told += " A baseline learns from these alone."
+            fitted = comparison.fitted(best, data, last=True)
+            fitted.transduction_ = partial(baseline_labels, fitted, whole)
+        else:
+            # as long in proportion: a default length goes by the number of rows
+            epochs = best.settings["epochs"] * recipe.epochs / model.recipe(len(data.x)).epochs
+            best.settings["epochs"] = max(1, round(epochs))
+            whole = replace(whole, x=stay_in_file(given, X))  # an array in a file stays there
+            left = None if model.budget is None else model.budget - (time.perf_counter() - began)
+            fitted = comparison.fitted(best, whole, last=True, seconds=left)
+        if data.folds:
+            fitted.set_temperature(temperatures(judged, data)[1])
     fitted.settings_, fitted.selection_, fitted.selection_note_ = used(best), selection, told
     return fitted
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from oneof.candidates import Candidates
-from oneof.candidates.cells import short
+from oneof.candidates.cells import native, short
 from oneof.methods import Method
 from oneof.nets import IMAGE_NETS
 from oneof.training import Recipe, TrainingError
@@ -115,7 +115,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
             "seed": seed,
         }
         # numbers of numpy would be no plain values of a run's configuration
-        recipe = Recipe(**{k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()})
+        recipe = Recipe(**{name: native(value) for name, value in given.items()})
         recipe.check()
         if self.epochs is None and n_rows:
             recipe = replace(recipe, epochs=default_epochs(n_rows, recipe.rows_per_step(n_rows)))
