@@ -45,7 +45,7 @@ def fit_baseline(model: Any, kind: str, data: ChoiceData, seed: int) -> Any:
         assert clean is not None
         x, columns, weights = clean.x, clean.mask.argmax(axis=1), None
     elif kind == "majority vote":
-        columns = _likeliest(evidence_of(candidates), seed)
+        columns = _likeliest(candidates.evidence_of(np.arange(len(candidates))), seed)
     else:
         columns = _likeliest(candidates.mask, seed)
     model.classes_ = class_array(candidates.classes)
@@ -66,11 +66,6 @@ def fit_baseline(model: Any, kind: str, data: ChoiceData, seed: int) -> Any:
     model.trained_on_ = set_sizes(candidates.sizes)
     model.encoder_ = model.checked_ = None
     return model
-
-
-def evidence_of(candidates: Candidates) -> np.ndarray | None:
-    """(n, c): how strongly every candidate is supported, where the sets carry that."""
-    return None if candidates.evidence is None else candidates.evidence_of(np.arange(len(candidates)))
 
 
 def _likeliest(support: Any, seed: int) -> np.ndarray:

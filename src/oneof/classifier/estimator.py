@@ -233,9 +233,7 @@ class PartialLabelClassifier(Predictions):
         else:
             roles = with_clean_rows(len(X), clean, self.selection_share, recipe.seed)
         n_clean = 0 if roles.clean is None else len(roles.clean)
-        self.clean_weight_ = (
-            settings.clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
-        )
+        self.clean_weight_ = settings.clean_weight(self.clean_weight, n_clean, images=X.ndim > 2)
         recipe = replace(recipe, clean_weight=self.clean_weight_)
         learns = learns_from_clean(method, recipe, len(X))
         if clean is not None and not learns and recipe.patience is None:
@@ -272,7 +270,7 @@ class PartialLabelClassifier(Predictions):
         self.best_epoch_ = trained.best_epoch
         self.clean_source_ = "none" if clean is None else "given"
         self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
-        self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
+        self.n_clean_ = 0 if clean is None else len(clean)
         self.trained_on_ = settings.set_sizes(candidates.sizes[roles.rows])
         self.checked_ = None
         # confidence goes by labelled rows that had no part in the training, not even in its end

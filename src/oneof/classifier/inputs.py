@@ -66,21 +66,23 @@ def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     """y as a mask (n, c) over these classes, matched by name where y has names; and whether y was 1-D: then a
     row whose label is none of the classes is empty."""
     names = classes.tolist()
-    rows = None if isinstance(y, Candidates) else _label_sets(y, names)
-    if rows is not None:
-        y = _quietly(Candidates.from_sets, rows, source="y")
-    if isinstance(y, Candidates):
-        return _by_name(y.mask, list(y.classes), names), False
-    titles, values = _columns(y)
-    if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 != len(names)):
-        return _one_hot(values.ravel(), classes), True
-    if titles is None and values.ndim == 2 and values.shape[1] != len(names):
-        raise CandidateError(f"y has {values.shape[1]} columns, but the model knows {len(names)} classes.")
-    made = _quietly(Candidates.from_mask, values, titles or names, source="y")
-    numbered = names == list(range(made.n_classes))
-    if numbered and not set(made.classes) & set(names):
-        return made.mask, False  # the model was fitted without names: its classes are numbers of columns
-    return _by_name(made.mask, list(made.classes), names), False
+    # full sets are no news to those who score by them
+    with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
+        rows = None if isinstance(y, Candidates) else _label_sets(y, names)
+        if rows is not None:
+            y = Candidates.from_sets(rows, source="y")
+        elif not isinstance(y, Candidates):
+            titles, values = _columns(y)
+            if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 != len(names)):
+                return _one_hot(values.ravel(), classes), True
+            if titles is None and values.ndim == 2 and values.shape[1] != len(names):
+                raise CandidateError(
+                    f"y has {values.shape[1]} columns, but the model knows {len(names)} classes."
+                )
+            y = Candidates.from_mask(values, titles or names, source="y")
+            if names == list(range(y.n_classes)) and not set(y.classes) & set(names):
+                return y.mask, False  # fitted without names: the model's classes are numbers of columns
+    return _by_name(y.mask, list(y.classes), names), False
 
 
 def holds_sets(y: Any) -> bool:
@@ -175,12 +177,6 @@ def _one_hot(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def one_hot(columns: np.ndarray, n_classes: int) -> np.ndarray:
     """(n, c): the column of each row; none of them where it is negative."""
     return columns[:, None] == np.arange(n_classes)
-
-
-def _quietly(make: Any, *arguments: Any, **more: Any) -> Candidates:
-    """Candidates to score by: full sets are no news there."""
-    with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
-        return make(*arguments, **more)
 
 
 def is_pair(clean: Any) -> bool:

@@ -41,7 +41,7 @@ def default_epochs(n_rows: int, rows_per_step: int) -> int:
 
 def clean_weight(given: float | None, n_clean: int, images: bool) -> float:
     """Weight of clean rows in the loss: the given one, or the default for so many to learn from."""
-    if given is not None:
+    if given is not None and n_clean:
         return float(given)
     if n_clean < 2:  # one row alone cannot be normalised by a net
         return 0.0
