@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from sklearn.utils.validation import check_is_fitted
 
-import oneof
 from oneof.candidates.cells import short
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.persist.folder import (
@@ -38,9 +37,9 @@ from oneof.classifier.persist.folder import (
 from oneof.classifier.prediction import why_not_calibrated
 from oneof.classifier.scoring import SCORES
 from oneof.tables.files import HALF_CHARACTERS, sha256_of, why_not_written
+from oneof.training.run import VERSIONS
 
 STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
-VERSIONS = {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__}
 
 
 def save(estimator: PartialLabelClassifier, path: str | Path) -> None:
