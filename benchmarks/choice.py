@@ -38,6 +38,7 @@ from common import print_json, print_table, versions
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.generate import flip_sets, instance_sets
 from oneof.classifier.choice import ChoiceData, Comparison
+from oneof.classifier.inputs import read_clean
 from oneof.datasets import data_folder, load
 from oneof.lab.prepared import prepare
 from oneof.tables.files import write_text
@@ -270,13 +271,13 @@ def compare(
 
 def all_entries(model: Any, data: ChoiceSet, clean: np.ndarray | None) -> dict[str, Any]:
     """All that could have been chosen, fitted on all rows."""
-    whole = Comparison(
-        model, ChoiceData.of(model, data.x, data.candidates, clean, None, model.recipe(len(data.x)).seed), 0
-    )
+    known = None if clean is None else read_clean(clean, data.x, model.classes_, lambda x: x)
+    rows = ChoiceData(data.x, data.candidates, known).divided(None, model.recipe(len(data.x)).seed)
+    whole = Comparison(model, rows, 0, model.budget)
     entries: dict[str, Any] = {}
     for contender in whole.contenders:
         began = time.process_time()
-        fitted = whole.fitted(contender, np.arange(len(data.x)), np.arange(whole.data.n_clean))
+        fitted = whole.fitted(contender, rows)
         seconds = round(time.process_time() - began, 3)
         entries[contender.name] = {"kind": contender.kind, **scores(fitted, data), "seconds": seconds}
     return entries

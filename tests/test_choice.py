@@ -9,7 +9,9 @@ import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier import choice
 from oneof.classifier.calibration import tempered
-from oneof.classifier.contenders import ChoiceData, Contender, KnownRows, row_folds
+from oneof.classifier.chosen import calibrated
+from oneof.classifier.contenders import ChoiceData, Contender, row_folds
+from oneof.classifier.inputs import KnownRows, one_hot
 from oneof.classifier.settings import default_epochs
 from oneof.tables.importers import from_answers
 from oneof.training import Recipe
@@ -123,9 +125,9 @@ def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     fitted = []
     whole = choice.Comparison.fitted
 
-    def counted(self, contender, rows, clean, last=False):
+    def counted(self, contender, data, last=False):
         fitted.append(last)
-        return whole(self, contender, rows, clean, last)
+        return whole(self, contender, data, last)
 
     monkeypatch.setattr(choice.Comparison, "fitted", counted)
     again = auto(run=tmp_path / "run").fit(X, MASK)
@@ -191,15 +193,15 @@ def test_rows_of_one_scene_do_not_judge_each_other():
     scenes = rng.permutation(np.repeat(np.arange(12), 10))
     mask = np.array([[k in (s % 8, (3 * s + 1) % 8, 7) for k in range(8)] for s in scenes])
     mask[:20] = np.eye(8, dtype=bool)[np.arange(20) % 8]  # rows with one candidate
-    data = ChoiceData.of(auto(), rng.normal(size=(120, 4)), Candidates.from_mask(mask), None, None, 0)
+    data = ChoiceData(rng.normal(size=(120, 4)), Candidates.from_mask(mask)).divided(None, 0)
     apart = data.without_known_sets(0)
     kinds = data.candidates.compact.kinds()
-    for held in apart.folds:
+    for held, _ in apart.folds:
         known = np.setdiff1d(np.arange(120), held)
         assert not set(kinds[held[held >= 20]]) & set(kinds[known[known >= 20]])
-    assert sorted(np.concatenate(apart.folds)) == list(range(120))
+    assert sorted(np.concatenate([fold.rows for fold in apart.folds])) == list(range(120))
     few = data.candidates.take(np.flatnonzero(scenes < 3))  # as where there are few sets at all
-    rest = ChoiceData.of(auto(), rng.normal(size=(len(few), 4)), few, None, None, 0)
+    rest = ChoiceData(rng.normal(size=(len(few), 4)), few).divided(None, 0)
     assert rest.without_known_sets(0) is rest
 
 
@@ -214,15 +216,14 @@ def test_groups_reach_the_folds(monkeypatch):
 
 
 def test_clean_rows_of_a_fold_are_held_out_with_it():
-    model = auto()
-    model._inputs(X, reset=True)
-    data = ChoiceData.of(model, X, Candidates.from_mask(MASK), CLEAN, None, 0)
-    for fold, clean in zip(data.folds, data.clean_folds):
-        assert set(data.clean_rows[clean]) == set(fold) & set(np.flatnonzero(~np.isnan(CLEAN)))
-    rows = np.setdiff1d(np.arange(N), data.folds[0])
-    kept = np.setdiff1d(np.arange(data.n_clean), data.clean_folds[0])
-    given = data.clean_argument(kept, rows)
-    assert sum(v is not None for v in given) == len(kept)
+    rows = np.flatnonzero(~np.isnan(CLEAN))
+    clean = KnownRows(X[rows], one_hot(Y[rows], 3), of_x=rows)
+    data = ChoiceData(X, Candidates.from_mask(MASK), clean).divided(None, 0)
+    for fold in data.folds:
+        assert set(rows[fold.clean]) == set(fold.rows) & set(rows)
+        others = data.outside(fold)
+        assert others.n_clean == len(rows) - len(fold.clean)
+        np.testing.assert_array_equal(others.x[others.clean.of_x], others.clean.x)
 
 
 # ---- how many labels are wrong ----------------------------------------------------------------
@@ -235,11 +236,11 @@ def judged_by_forty(seed):
     y = (p.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
     mask = np.eye(5, dtype=bool)[y] | (rng.random(p.shape) < 0.4)
     rows, sure, taken = np.arange(40), tempered(p, 0.6), []
-    known = KnownRows(np.zeros((40, 1)), y[rows])
-    data = ChoiceData(np.zeros((2000, 1)), Candidates.from_mask(mask), known, rows, [], [])
+    known = KnownRows(np.zeros((40, 1)), one_hot(y[rows], 5), of_x=rows)
+    data = ChoiceData(np.zeros((2000, 1)), Candidates.from_mask(mask), known)
     fitted = SimpleNamespace(transduction_=np.where(mask, p, 0), set_temperature=taken.append)
     fitted.prepare, fitted.prepared_proba = (lambda x: x), (lambda x: sure)
-    said, found = choice.calibrated(fitted, Contender("a", "method", {}, sure, sure[rows]), data)
+    said, found = calibrated(fitted, Contender("a", "method", {}, sure, sure[rows]), data)
     np.testing.assert_allclose(said, tempered(sure, taken[0]))
     assert not found.wrong[rows].any()
     return taken[0], found.expected / ((found.labels != y)[40:]).sum()

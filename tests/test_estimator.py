@@ -288,6 +288,14 @@ def clean_vectors():
     }
 
 
+def test_another_fit_may_have_fewer_features_and_a_clean_pair():
+    model = PartialLabelClassifier("proden", hidden=(8,), epochs=1, device="cpu").fit(X, MASK)
+    model.fit(X[:, :3], MASK, clean=(X[:9, :3], Y[:9]))
+    assert model.predict(X[:, :3]).shape == Y.shape
+    with pytest.raises(ValueError, match="X has 4 features"):
+        model.predict(X)
+
+
 @pytest.mark.parametrize("clean", clean_vectors().values(), ids=clean_vectors())
 def test_clean_vector(clean):
     labels, classes = clean

@@ -8,19 +8,17 @@ import torch
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
-from oneof.classifier.chosen import further_criteria
-from oneof.classifier.contenders import ChoiceData, Contender, KnownRows, fit_baseline, portfolio, promising
-from oneof.classifier.standings import as_good, note, ordered, table
+from oneof.classifier.contenders import ChoiceData, Contender, fit_baseline, portfolio, promising
+from oneof.classifier.inputs import KnownRows, one_hot
+from oneof.classifier.standings import as_good, further_criteria, note, ordered, table
 from tests.test_choice import MASK, X, Y, answered, auto
 
 # ---- who takes part, and who is better --------------------------------------------------------
 
 
-def entries(clean=None, x=X, **more):
-    model = auto(**more)
-    model._inputs(X, reset=True)
-    data = ChoiceData.of(model, x, Candidates.from_mask(MASK), clean, None, 0)
-    return {name: settings for name, _, settings in portfolio(model, data, 50)}
+def entries(**more):
+    data = ChoiceData(X, Candidates.from_mask(MASK)).divided(None, 0)
+    return {entry.name: entry.settings for entry in portfolio(auto(**more), data, 50)}
 
 
 def test_the_portfolio_follows_what_was_asked_for():
@@ -36,18 +34,15 @@ def test_the_portfolio_follows_what_was_asked_for():
 
 
 def test_who_said_what_brings_the_crowd_method_in():
-    made = answered().candidates
-    data = ChoiceData.of(auto(), X, made, None, None, 0)
-    methods = {s["method"] for _, kind, s in portfolio(auto(), data, 50) if kind == "method"}
+    data = ChoiceData(X, answered().candidates).divided(None, 0)
+    methods = {c.settings["method"] for c in portfolio(auto(), data, 50) if not c.is_baseline}
     assert methods == {"proden", "rplg+", "crowd"}
 
 
 def contender(name, hits, **settings):
     """One that is right (and inside its sets) for so many of ten rows."""
     p = np.where(np.arange(10) < hits, 0.9, 0.1)
-    made = Contender(
-        name, "method", {"method": "proden", "net": "mlp", "scaling": "standard", **settings}, None, None
-    )
+    made = Contender(name, "method", {"method": "proden", "net": "mlp", "scaling": "standard", **settings})
     made.settings = {"epochs": 10, "lr": 1.0, **made.settings}
     made.probabilities = np.column_stack([p, 1 - p])
     made.clean_probabilities = np.zeros((0, 2))
@@ -56,7 +51,12 @@ def contender(name, hits, **settings):
 
 def ten_rows():
     mask = np.tile([True, False], (10, 1))
-    return ChoiceData(np.zeros((10, 1)), Candidates.from_mask(mask), None, None, [], [])
+    return ChoiceData(np.zeros((10, 1)), Candidates.from_mask(mask))
+
+
+def all_first(n):
+    """So many clean rows of the first class."""
+    return KnownRows(np.zeros((n, 1)), one_hot(np.zeros(n), 2))
 
 
 def test_the_better_one_wins_and_equals_come_in_the_order_of_the_records():
@@ -74,14 +74,12 @@ def test_the_better_one_wins_and_equals_come_in_the_order_of_the_records():
 
 
 def test_a_few_clean_rows_leave_the_word_to_the_sets():
-    data = ten_rows()
-    data = ChoiceData(data.x, data.candidates, KnownRows(np.zeros((2, 1)), np.array([0, 0])), None, [], [])
+    data = replace(ten_rows(), clean=all_first(2))
     lucky, good = contender("lucky", 4), contender("good", 9)
     lucky.clean_probabilities = np.array([[0.9, 0.1], [0.9, 0.1]])
     good.clean_probabilities = np.array([[0.1, 0.9], [0.9, 0.1]])
     assert ordered([lucky, good], data) == [good, lucky]
-    many = KnownRows(np.zeros((40, 1)), np.zeros(40, dtype=int))
-    data = ChoiceData(data.x, data.candidates, many, None, [], [])
+    data = replace(data, clean=all_first(40))
     lucky.clean_probabilities = np.tile([0.9, 0.1], (40, 1))
     good.clean_probabilities = np.where(np.arange(40)[:, None] % 2, [0.9, 0.1], [0.1, 0.9])
     assert ordered([lucky, good], data) == [lucky, good]
@@ -144,7 +142,7 @@ def test_a_table_names_all_that_decides(n_clean):
     """Two that are right on the same clean rows, but one of them is outside its sets more often."""
     data, good, bad = ten_rows(), contender("good", 9), contender("bad", 2)
     if n_clean:
-        data = replace(data, clean=KnownRows(np.zeros((n_clean, 1)), np.zeros(n_clean, dtype=int)))
+        data = replace(data, clean=all_first(n_clean))
         good.clean_probabilities = bad.clean_probabilities = np.tile([0.9, 0.1], (n_clean, 1))
     made = table([good, bad], [], data)
     assert not made[1]["as_good"]
@@ -157,15 +155,17 @@ def test_a_table_names_all_that_decides(n_clean):
 # ---- baselines --------------------------------------------------------------------------------
 
 
-def baseline(kind, clean=None, mask=MASK):
+def baseline(kind, rows=None):
+    """Fitted; `rows`: those whose label is known."""
     model = PartialLabelClassifier("average", net="linear", device="cpu")
-    return fit_baseline(model, kind, X, Candidates.from_mask(mask), clean, seed=0)
+    clean = None if rows is None else KnownRows(X[rows], one_hot(Y[rows], 3))
+    return fit_baseline(model, kind, ChoiceData(X, Candidates.from_mask(MASK), clean), seed=0)
 
 
 def test_a_baseline_is_logistic_regression_in_a_net(tmp_path):
     from sklearn.linear_model import LogisticRegression
 
-    model = baseline("clean rows alone", KnownRows(X[:30], Y[:30]))
+    model = baseline("clean rows alone", np.arange(30))
     same = LogisticRegression(max_iter=200).fit(model.prepare(X[:30]), Y[:30])
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(model.prepare(X)), atol=1e-4)
     model.save(tmp_path / "model")
@@ -174,10 +174,8 @@ def test_a_baseline_is_logistic_regression_in_a_net(tmp_path):
 
 
 def test_classes_that_no_label_names_are_never_predicted():
-    two = KnownRows(X[Y < 2], Y[Y < 2])
-    assert set(baseline("clean rows alone", two).predict(X)) == {0, 1}
-    one = KnownRows(X[Y == 1], Y[Y == 1])
-    assert set(baseline("clean rows alone", one).predict(X)) == {1}
+    assert set(baseline("clean rows alone", Y < 2).predict(X)) == {0, 1}
+    assert set(baseline("clean rows alone", Y == 1).predict(X)) == {1}
 
 
 def test_a_random_candidate_does_not_repeat_the_draw_of_the_sets():

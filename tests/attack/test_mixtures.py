@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oneof import PartialLabelClassifier
-from oneof.classifier.elsewhere import FoldFiles
+from oneof.classifier.choice import FoldFiles
 from oneof.tables.errors import DataError
 from oneof.tables.unpacking import stored_arrays
 from oneof.training import RunError
@@ -36,8 +36,8 @@ def test_the_checkpoint_of_another_run_is_not_believed(tmp_path):
 def test_a_fold_of_another_contender_is_made_again(tmp_path):
     files = FoldFiles(tmp_path / "choice", "data")
     for fold in (0, 1):
-        files.write("cc", {}, fold, [np.full(3, fold)])
-    first, second = (files._path("cc", {}, fold) for fold in (0, 1))
+        files.write([np.full(3, fold)], "cc", {}, fold)
+    first, second = (files._path(("cc", {}, fold)) for fold in (0, 1))
     assert files.read("cc", {}, 0)[0].tolist() == [0, 0, 0]
     shutil.copy(second, first)
     assert files.read("cc", {}, 0) is None

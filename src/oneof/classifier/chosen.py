@@ -1,4 +1,5 @@
-"""A choice (`method="auto"`) by some of the rows, or by all.
+"""What a comparison (`choice.py`) comes to: its winner, fitted on all rows and made as sure as it was right
+out of fold, in folds drawn at random.
 
 A comparison holds the probabilities of its rows, (n, c) for every contender. Where these are more than 2²⁴,
 contenders are compared on as many rows as have no more, at random and those with a trusted label first, and
@@ -8,102 +9,147 @@ the winner learns from all.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.compact import DENSE, restricted
-from oneof.classifier.inputs import clean_vector, is_pair, known, with_clean_rows, without_clean_rows
-
-COVERING, SUPPORT = "covering rate", "support of the prediction"
-"""What candidate sets can tell of a contender."""
+from oneof.classifier.calibration import LabelErrors, label_errors, temperature, tempered
+from oneof.classifier.choice import Comparison
+from oneof.classifier.contenders import ChoiceData, Contender, checked_groups
+from oneof.classifier.inputs import KnownRows
+from oneof.classifier.standings import note
+from oneof.methods.targets import EXPONENT
+from oneof.training.sources import stay_in_file
 
 COMPARING = 0.5
-"""Share of a budget for the comparison; the last fit has the rest."""
+"""Share of a budget for a comparison on some of the rows; the last fit has the rest."""
 
 
-def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What decides where the score leaves contenders equal, with its key in `selection_`; a table of scores
-    alone would leave it open why an equal one is not as good."""
-    names = [(name, name.replace(" ", "_")) for name in (COVERING, SUPPORT)]
-    return [(n, key) for row in selection[:1] for n, key in names if key in row and n != row["judged_by"]]
-
-
-def choose_by_some_or_all(
-    model: Any, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
+def choose(
+    model: Any,
+    X: np.ndarray,
+    given: Any,
+    candidates: Candidates,
+    clean: KnownRows | None,
+    groups: Any,
+    weights: np.ndarray | None,
 ) -> Any:
-    """`choose`, by as many rows as it can hold the probabilities of; `given` is what X was made from."""
-    # only here: nothing else of an estimator needs what a choice imports
-    from oneof.classifier.choice import choose
-    from oneof.classifier.contenders import checked_groups
+    """Compare, take the best, fit it on all rows: the winner, with what the choice found out about it.
 
+    `model` has the settings that all contenders share; X was made from what was `given`.
+    """
     began, (n, c), recipe = time.perf_counter(), candidates.shape, model.recipe(len(X))
-    if n * c <= DENSE:
-        return choose(model, X, candidates, clean, groups, weights)
-    further = is_pair(clean)
-    if further:
-        clean = model._inputs(clean[0], reset=False), clean[1]
-    elif clean is not None:
-        clean = clean_vector(clean, n)
-    rows = some_rows_of(n, DENSE // c, None if further else clean, recipe.seed)
-    some_groups = None if groups is None else checked_groups(groups, n)[rows]
-    some_weights = None if weights is None else weights[rows]
-    some_clean = clean if clean is None or further else clean[rows]
-    small = copy(model).set_params(
-        run=None if model.run is None else Path(model.run) / "part",
-        budget=None if model.budget is None else COMPARING * model.budget,
-    )
-    chosen = choose(small, X[rows], candidates.take(rows), some_clean, some_groups, some_weights)
-    told = f"{chosen.selection_note_} Contenders were compared on {len(rows):,} of {n:,} rows."
-    del chosen.out_of_fold_, chosen.label_errors_  # of most rows they are not known
-    if chosen.selection_[0]["kind"] == "baseline":
-        with_all_rows(chosen, X, candidates, clean, recipe)
-        chosen.selection_note_ = told + " A baseline learns from these alone."
-        return chosen
-    settings = dict(chosen.settings_)
-    # as long in proportion: a default length goes by the number of rows
-    settings["epochs"] = max(1, round(settings["epochs"] * recipe.epochs / model.recipe(len(rows)).epochs))
-    params = {**model.get_params(deep=False), "random_state": recipe.seed, "selection_share": 0.0}
-    fitted = type(model)(**{**params, **settings})
-    if model.budget is not None:
-        left = max(1.0, model.budget - (time.perf_counter() - began))
-        fitted.max_seconds = min(left, model.max_seconds or left)
-    inputs = given if isinstance(given, np.memmap) else X  # an array in a file stays there
-    fitted.fit(inputs, candidates, clean=clean, sample_weight=weights)
-    if hasattr(chosen, "temperature_"):
-        fitted.set_temperature(chosen.temperature_)
-    fitted.settings_, fitted.selection_, fitted.selection_note_ = settings, chosen.selection_, told
+    whole = data = ChoiceData(X, candidates, clean, weights)
+    groups = None if groups is None else checked_groups(groups, n)
+    budget = model.budget
+    if n * c > DENSE:
+        rows = some_rows_of(n, DENSE // c, None if clean is None else clean.of_x, recipe.seed)
+        data, groups = whole.part(rows), None if groups is None else groups[rows]
+        budget = None if budget is None else COMPARING * budget
+    data = data.divided(groups, recipe.seed)
+    apart = data.without_known_sets(recipe.seed) if groups is None else data
+    comparison = Comparison(model, apart, recipe.seed, budget)
+    comparison.run()
+    best, selection = comparison.decided()
+    judged = comparison.out_of_fold(best, data)
+    told = note(selection)
+    if len(data.x) == n:
+        fitted = comparison.fitted(best, data, last=True)
+        if best.is_baseline:
+            fitted.transduction_ = baseline_labels(fitted, data, likelihoods=data.likelihoods)
+        fitted.out_of_fold_, fitted.label_errors_ = calibrated(fitted, judged, data)
+    else:
+        told += f" Contenders were compared on {len(data.x):,} of {n:,} rows."
+        if best.is_baseline:
+            told += " A baseline learns from these alone."
+            fitted = comparison.fitted(best, data, last=True)
+            fitted.transduction_ = partial(baseline_labels, fitted, whole)
+        else:
+            # as long in proportion: a default length goes by the number of rows
+            epochs = best.settings["epochs"] * recipe.epochs / model.recipe(len(data.x)).epochs
+            best.settings["epochs"] = max(1, round(epochs))
+            whole = replace(whole, x=stay_in_file(given, X))  # an array in a file stays there
+            left = None if model.budget is None else model.budget - (time.perf_counter() - began)
+            fitted = comparison.fitted(best, whole, last=True, seconds=left)
+        if data.folds:
+            fitted.set_temperature(temperatures(judged, data)[1])
+    fitted.settings_, fitted.selection_, fitted.selection_note_ = used(best), selection, told
     return fitted
 
 
-def some_rows_of(n: int, most: int, clean: np.ndarray | None, seed: int) -> np.ndarray:
-    """So many rows of n at random; up to half of them are rows with a trusted label, where there are some."""
+def some_rows_of(n: int, most: int, trusted: np.ndarray | None, seed: int) -> np.ndarray:
+    """So many rows of n at random; up to half of them are `trusted` ones, where there are some."""
     order = np.random.default_rng([seed, n]).permutation(n)
-    if clean is not None:
-        trusted = known(clean)[order]
-        first = order[trusted][: most // 2]
-        order = np.concatenate([first, order[~trusted], order[trusted][len(first) :]])
+    if trusted is not None:
+        known = np.isin(order, trusted)
+        first = order[known][: most // 2]
+        order = np.concatenate([first, order[~known], order[known][len(first) :]])
     return np.sort(order[:most])
 
 
-def with_all_rows(fitted: Any, X: np.ndarray, candidates: Candidates, clean: Any, recipe: Any) -> None:
-    """Let a model that learned from some rows say what it believes of all, when that is asked for."""
-    if clean is None:
-        roles = without_clean_rows(X, candidates, replace(recipe, patience=None, clean_weight=0.0))
-    else:
-        roles = with_clean_rows(X, clean, fitted.classes_, lambda x: x, 0.0, recipe.seed)
+def used(best: Contender) -> dict[str, Any]:
+    """The winner's parameters; a baseline's method is the nearest one that has a name."""
+    nearest = {"method": "clean-only" if "clean" in best.name else "average"}
+    return {**best.settings, **(nearest if best.is_baseline else {})}
 
-    def opinion(rows: np.ndarray) -> np.ndarray:
-        return fitted.prepared_proba(fitted.prepare(X[rows]))
 
-    def trained(places: np.ndarray) -> np.ndarray:
-        rows = roles.rows[places]
-        return restricted(opinion(rows), candidates.rows(rows))
+def baseline_labels(
+    fitted: Any, data: ChoiceData, rows: np.ndarray | None = None, likelihoods: np.ndarray | None = None
+) -> np.ndarray:
+    """(B, c): what a baseline believes of some rows, or all; of itself it knows nothing of votes and scores
+    (`likelihoods`), nor of the labels of clean rows."""
+    rows = np.arange(len(data.x)) if rows is None else rows
+    p, mask = fitted.prepared_proba(fitted.prepare(data.x[rows])), data.candidates.rows(rows)
+    made = restricted(p, mask).astype(np.float32)
+    if likelihoods is not None:
+        made = restricted(tempered(made, 1.0, EXPONENT * likelihoods), mask).astype(np.float32)
+    if data.clean is not None and data.clean.of_x is not None:
+        known = np.isin(rows, data.clean.of_x)
+        made[known] = data.clean.mask[np.searchsorted(data.clean.of_x, rows[known])]
+    return made
 
-    every = np.arange(len(X))
-    fitted.transduction_ = lambda rows=every: roles.labels(rows, trained, opinion)
+
+# ---- how sure to be ---------------------------------------------------------------------------
+
+
+def temperatures(judged: Contender, data: ChoiceData) -> tuple[float, float]:
+    """What the sets tell of the winner's temperature; and this, corrected by the known labels, the more the
+    more of them there are."""
+    by_sets = temperature(judged.probabilities, data.candidates.mask)
+    if data.clean is None:
+        return by_sets, by_sets
+    held = ~np.isnan(judged.clean_probabilities[:, 0])
+    told = judged.clean_probabilities[held], data.clean.mask[held]
+    return by_sets, temperature(*told, expected=by_sets)
+
+
+def calibrated(fitted: Any, judged: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:
+    """Make the model as sure as it was right out of fold. The rows' probabilities, and what these say about
+    the labels that the model gave them (`transduction_`)."""
+    mask, p, clean = data.candidates.mask, judged.probabilities, data.clean
+    if np.isnan(p).any():
+        return p, label_errors(fitted.transduction_, mask)
+    by_sets, t = temperatures(judged, data)
+    possible = np.ones_like(mask) if data.candidates.truth_may_be_outside else mask
+    evidence = 0.0 if data.likelihoods is None else EXPONENT * data.likelihoods
+
+    def belief(said: np.ndarray, t: float) -> np.ndarray:
+        return restricted(tempered(said, t, evidence), possible)
+
+    believed, trusted = belief(p, by_sets), np.zeros(len(p), dtype=bool)
+    if clean is not None:
+        # models out of fold knew fewer rows: they doubt too much; the last one knew the row: too little
+        both = np.sqrt(p * fitted.prepared_proba(fitted.prepare(data.x)))
+        if clean.of_x is None:
+            believed = belief(both, t)
+        else:  # wrong candidates look like the right one: among them alone a model is right less often
+            trusted[clean.of_x] = True
+            inside = temperature(believed[clean.of_x], clean.mask, expected=1.0)
+            believed = restricted(tempered(belief(both, by_sets), inside), possible)
+    fitted.set_temperature(t)
+    labels = fitted.transduction_.argmax(axis=1)
+    return tempered(p, t), label_errors(believed, possible, labels=labels, trusted=trusted)

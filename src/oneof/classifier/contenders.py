@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,62 +21,39 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, KFold
 
 from oneof.candidates import Candidates
-from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
-from oneof.classifier.inputs import as_numpy, class_array, read_clean
+from oneof.classifier.inputs import KnownRows, as_numpy, class_array
 from oneof.classifier.settings import set_sizes
 from oneof.methods import make_method
 from oneof.nets import TABLE_NETS, build_net
 
 # ---- baselines --------------------------------------------------------------------------------
 
-BASELINES = {
-    "random candidate": "a linear model on one random candidate of every row",
-    "majority vote": "a linear model on the candidate with the most support",
-    "clean rows alone": "a linear model on the clean rows alone",
-}
+BASELINES = ("random candidate", "majority vote", "clean rows alone")
+"""A linear model on one random candidate of every row, on the one with the most support, on clean rows."""
 NEVER = -30.0
 """Logit of a class that no label names."""
 
 
-@dataclass(frozen=True)
-class KnownRows:
-    """Clean rows in the form every part of a choice uses: inputs and columns of their labels."""
-
-    x: np.ndarray
-    columns: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-
-def fit_baseline(
-    model: Any,
-    kind: str,
-    X: np.ndarray,
-    candidates: Candidates,
-    clean: KnownRows | None,
-    seed: int,
-    weights: Any = None,
-) -> Any:
+def fit_baseline(model: Any, kind: str, data: ChoiceData, seed: int) -> Any:
     """Fit a `PartialLabelClassifier` with the net "linear" by logistic regression. Returns the model.
 
     "majority vote" needs evidence, "clean rows alone" clean rows; see `BASELINES`.
     """
-    x, columns = X, None
+    candidates, clean, x, weights = data.candidates, data.clean, data.x, data.weights
     if kind == "clean rows alone":
         assert clean is not None
-        x, columns, weights = clean.x, clean.columns, None
+        x, columns, weights = clean.x, clean.mask.argmax(axis=1), None
     elif kind == "majority vote":
-        columns = _likeliest(evidence_of(candidates), seed)
+        columns = _likeliest(candidates.evidence_of(np.arange(len(candidates))), seed)
     else:
         columns = _likeliest(candidates.mask, seed)
     model.classes_ = class_array(candidates.classes)
-    model.n_features_in_, model.input_shape_ = X.shape[1], tuple(map(int, X.shape[1:]))
+    model.n_features_in_, model.input_shape_ = x.shape[1], tuple(map(int, x.shape[1:]))
     model.scaling_ = model._fitted_scaling(x)
     scaled = model.prepare(x)
     weight, bias = _regression(scaled, columns, len(model.classes_), seed, weights)
-    net = build_net("linear", X.shape[1], len(model.classes_))
+    net = build_net("linear", x.shape[1], len(model.classes_))
     net.head.load_state_dict({"weight": torch.from_numpy(weight), "bias": torch.from_numpy(bias)})
     model.net_ = (net.eval(),)
     model.method_ = make_method("clean-only" if kind == "clean rows alone" else "average")
@@ -84,18 +61,11 @@ def fit_baseline(
     loss = log_loss(columns, p, labels=np.arange(p.shape[1])) if p.shape[1] > 1 else 0.0
     model.history_, model.best_epoch_ = [{"epoch": 0, "loss": float(loss), "lr": 0.0}], 0
     model.clean_source_ = "none" if clean is None else "given"
-    model.n_clean_, model.n_selection_ = 0 if clean is None else len(clean), 0
+    model.n_clean_, model.n_selection_ = data.n_clean, 0
     model.clean_weight_ = float(kind == "clean rows alone")
     model.trained_on_ = set_sizes(candidates.sizes)
     model.encoder_ = model.checked_ = None
-    own = model.prepared_proba(model.prepare(X))
-    model.transduction_ = restricted(own, candidates.mask).astype(np.float32)
     return model
-
-
-def evidence_of(candidates: Candidates) -> np.ndarray | None:
-    """(n, c): how strongly every candidate is supported, where the sets carry that."""
-    return None if candidates.evidence is None else candidates.evidence_of(np.arange(len(candidates)))
 
 
 def _likeliest(support: Any, seed: int) -> np.ndarray:
@@ -155,9 +125,9 @@ class Contender:
     name: str
     kind: str
     settings: dict[str, Any]
-    probabilities: np.ndarray
+    probabilities: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """(n, c): of the training rows out of fold, NaN before they are judged."""
-    clean_probabilities: np.ndarray
+    clean_probabilities: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """(m, c): of the clean rows, likewise."""
     seconds: float = 0.0
     rounds: int = 0
@@ -165,6 +135,12 @@ class Contender:
     @property
     def is_baseline(self) -> bool:
         return self.kind == "baseline"
+
+    def unjudged(self, data: ChoiceData) -> Contender:
+        """The same, with room for what it will say about these rows."""
+        n, c = data.candidates.shape
+        room = np.full((n, c), np.nan), np.full((data.n_clean, c), np.nan)
+        return Contender(self.name, self.kind, self.settings, *room)
 
     def differs_in(self, other: Contender, *names: str) -> bool:
         """Whether the two have the same settings except for these, in all of which they differ."""
@@ -175,48 +151,32 @@ class Contender:
 Order = Callable[[Sequence[Contender]], list[Contender]]
 
 
+class Fold(NamedTuple):
+    """Numbers of the rows, and of the clean rows, that are held out together."""
+
+    rows: np.ndarray
+    clean: np.ndarray
+
+
 @dataclass(frozen=True)
 class ChoiceData:
     """The rows of a choice, and their folds."""
 
-    x: np.ndarray
+    x: Any
     candidates: Candidates
-    clean: KnownRows | None
-    clean_rows: np.ndarray | None
-    """Rows of x that the clean rows are; None where they are further ones."""
-    folds: list[np.ndarray]
-    """Rows to judge by, fold after fold."""
-    clean_folds: list[np.ndarray]
+    clean: KnownRows | None = None
     weights: np.ndarray | None = None
+    folds: tuple[Fold, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        X: np.ndarray,
-        candidates: Candidates,
-        clean: Any,
-        groups: Any,
-        seed: int,
-        weights: Any = None,
-    ) -> ChoiceData:
-        """From what `fit` was given; X has been checked."""
-        known_rows = rows = None
-        if clean is not None:
-            read, classes = partial(model._inputs, reset=False), class_array(candidates.classes)
-            x, columns, rows = read_clean(clean, X, classes, read)
-            known_rows = KnownRows(x, columns)
-        whole = cls(X, candidates, known_rows, rows, [], [], weights)
-        return whole.divided(row_folds(len(X), groups, seed), seed)
-
-    def divided(self, folds: list[np.ndarray], seed: int) -> ChoiceData:
-        """The same rows with other folds; a clean row is held out with the row it is."""
-        if self.clean_rows is not None:
-            clean = [np.flatnonzero(np.isin(self.clean_rows, fold)) for fold in folds]
+    def divided(self, groups: Any, seed: int) -> ChoiceData:
+        """The same rows in folds; a clean row is held out with the row it is."""
+        held = row_folds(len(self.x), groups, seed)
+        if self.clean is not None and self.clean.of_x is not None:
+            clean = [self.clean_among(rows) for rows in held]
         else:
             clean = row_folds(self.n_clean, None, seed)
-        clean += [np.zeros(0, dtype=np.int64)] * (len(folds) - len(clean))
-        return replace(self, folds=folds, clean_folds=clean)
+        clean += [np.zeros(0, dtype=np.int64)] * (len(held) - len(clean))
+        return replace(self, folds=tuple(map(Fold, held, clean)))
 
     def without_known_sets(self, seed: int) -> ChoiceData:
         """Folds whose candidate sets do not occur in the other folds, where sets are many.
@@ -228,7 +188,27 @@ class ChoiceData:
         groups = np.where(sets.sizes > 1, n + sets.kinds(), np.arange(n))  # one candidate: a group by itself
         if not self.folds or np.bincount(groups).max() > LARGEST_SET * n:
             return self
-        return self.divided(row_folds(len(self.x), groups, seed), seed)
+        return self.divided(groups, seed)
+
+    def clean_among(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of the clean rows that are some of these rows; all where they are further ones."""
+        if self.clean is None or self.clean.of_x is None:
+            return np.arange(self.n_clean)
+        return np.flatnonzero(np.isin(self.clean.of_x, rows))
+
+    def part(self, rows: np.ndarray, clean: np.ndarray | None = None) -> ChoiceData:
+        """Some of the rows, and some of the clean rows or all that can be there."""
+        clean = self.clean_among(rows) if clean is None else clean
+        known = None if self.clean is None or not len(clean) else self.clean.take(clean)
+        if known is not None and known.of_x is not None:
+            known = replace(known, of_x=np.searchsorted(rows, known.of_x))
+        weights = None if self.weights is None else self.weights[rows]
+        return ChoiceData(self.x[rows], self.candidates.take(rows), known, weights)
+
+    def outside(self, fold: Fold) -> ChoiceData:
+        """The rows and clean rows that are not in a fold."""
+        rows = np.setdiff1d(np.arange(len(self.x)), fold.rows)
+        return self.part(rows, np.setdiff1d(np.arange(self.n_clean), fold.clean))
 
     @cached_property
     def likelihoods(self) -> np.ndarray | None:
@@ -238,23 +218,6 @@ class ChoiceData:
     @property
     def n_clean(self) -> int:
         return 0 if self.clean is None else len(self.clean)
-
-    def clean_part(self, numbers: np.ndarray) -> KnownRows | None:
-        if self.clean is None:
-            return None
-        return KnownRows(self.clean.x[numbers], self.clean.columns[numbers])
-
-    def clean_argument(self, numbers: np.ndarray, rows: np.ndarray) -> Any:
-        """Some of the clean rows in the form `fit` takes, beside some of the rows."""
-        part = self.clean_part(numbers)
-        if part is None or not len(part):
-            return None
-        labels = class_array(self.candidates.classes)[part.columns]
-        if self.clean_rows is None:
-            return part.x, labels
-        vector = np.full(len(self.x), None, dtype=object)
-        vector[self.clean_rows[numbers]] = labels.tolist()
-        return vector[rows]
 
 
 def row_folds(n: int, groups: Any, seed: int) -> list[np.ndarray]:
@@ -276,21 +239,22 @@ def checked_groups(groups: Any, n: int) -> np.ndarray:
     return groups
 
 
-def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Name, kind and settings of everything that is compared; what is cheap comes first.
+def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[Contender]:
+    """Everything that is compared; what is cheap comes first.
 
     `long` is the number of epochs of the long trainings.
     """
     table = data.x.ndim == 2
     if table and isinstance(model.net, str) and model.net in TABLE_NETS:
-        everywhere = data.n_clean > max(map(len, data.clean_folds), default=0)  # some whatever is held out
+        held = max((len(fold.clean) for fold in data.folds), default=0)
         there = {
-            "majority vote": evidence_of(data.candidates),
-            "clean rows alone": data.clean if everywhere else None,
+            "random candidate": True,
+            "majority vote": data.candidates.evidence is not None,
+            "clean rows alone": data.n_clean > held,  # some are left, whatever is held out
         }
         for kind in BASELINES:
-            if there.get(kind, kind) is not None:
-                yield f"linear model, {kind}", "baseline", {"net": "linear", "method": kind}
+            if there[kind]:
+                yield Contender(f"linear model, {kind}", "baseline", {"net": "linear", "method": kind})
     nets = ["linear", "mlp"] if table and model.net == "mlp" else [model.net]
     scalings = ["standard", "global"] if table and model.scaling == "standard" else [model.scaling]
     crowd = data.candidates.answers is not None
@@ -311,7 +275,7 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[tuple[str, st
                     }
                     title = net if isinstance(net, str) else "own net"
                     scaled = "" if scaling == model.scaling else f", {scaling} scaling"
-                    yield f"{method}, {title}, {length}{scaled}", "method", settings
+                    yield Contender(f"{method}, {title}, {length}{scaled}", "method", settings)
 
 
 def promising(contender: Contender, judged: Sequence[Contender], order: Order) -> bool:

@@ -15,11 +15,12 @@ from sklearn.utils.validation import _check_sample_weight
 from oneof.candidates import Candidates
 from oneof.candidates.compact import is_large
 from oneof.classifier import settings
-from oneof.classifier.chosen import choose_by_some_or_all
 from oneof.classifier.inputs import (
+    KnownRows,
     as_candidates,
     class_array,
     learns_from_clean,
+    read_clean,
     with_clean_rows,
     without_clean_rows,
 )
@@ -33,7 +34,7 @@ from oneof.training.tracking import Several
 
 LEFT = ("settings_", "selection_", "selection_note_", "out_of_fold_", "label_errors_")
 """What a choice leaves behind beside the model."""
-OWN = ("feature_names_in_", "n_features_in_", "encoder_")
+OWN = ("feature_names_in_", "n_features_in_", "input_shape_", "encoder_")
 """What the estimator knows of its inputs; contenders see arrays."""
 
 
@@ -203,9 +204,26 @@ class PartialLabelClassifier(Predictions):
             self.feature_names_in_ = np.asarray(self.encoder_.feature_names, dtype=object)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        known = None
+        if clean is not None:
+            read = partial(self._inputs, reset=False)
+            known = read_clean(clean, X, class_array(candidates.classes), read)
         if isinstance(self.method, str) and self.method == "auto":
-            return self.choose(X, given, candidates, clean, groups, sample_weight)
-        X = stay_in_file(given, X)
+            from oneof.classifier.chosen import choose  # no other fit needs what a choice imports
+
+            self.forget()
+            return self.take_over(choose(self, X, given, candidates, known, groups, sample_weight), OWN)
+        return self.learn(stay_in_file(given, X), candidates, known, sample_weight, continues)
+
+    def learn(
+        self,
+        X: Any,
+        candidates: Candidates,
+        clean: KnownRows | None = None,
+        sample_weight: np.ndarray | None = None,
+        continues: bool = False,
+    ) -> PartialLabelClassifier:
+        """`fit` on what has been read and checked; `continues` from the present weights, or begins anew."""
         recipe = self.recipe(len(X))
         method = make_method(self.method, self.method_params)
         self.classes_ = class_array(candidates.classes)
@@ -213,19 +231,16 @@ class PartialLabelClassifier(Predictions):
         if clean is None:
             roles = without_clean_rows(X, candidates, recipe)
         else:
-            read = partial(self._inputs, reset=False)
-            roles = with_clean_rows(X, clean, self.classes_, read, self.selection_share, recipe.seed)
+            roles = with_clean_rows(len(X), clean, self.selection_share, recipe.seed)
         n_clean = 0 if roles.clean is None else len(roles.clean)
-        self.clean_weight_ = (
-            settings.clean_weight(self.clean_weight, n_clean, images=X.ndim > 2) if n_clean else 0.0
-        )
+        self.clean_weight_ = settings.clean_weight(self.clean_weight, n_clean, images=X.ndim > 2)
         recipe = replace(recipe, clean_weight=self.clean_weight_)
         learns = learns_from_clean(method, recipe, len(X))
         if clean is not None and not learns and recipe.patience is None:
             warnings.warn(
                 f"{method.info.name} does not learn from the clean rows: they are only evaluated.\n"
                 "  Set clean_weight to train on them, or patience to choose the epoch by them.",
-                stacklevel=2,
+                stacklevel=3,
             )
         if len(roles.rows) < 2:
             raise ValueError(
@@ -255,7 +270,7 @@ class PartialLabelClassifier(Predictions):
         self.best_epoch_ = trained.best_epoch
         self.clean_source_ = "none" if clean is None else "given"
         self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
-        self.n_clean_ = 0 if roles.clean is None else len(roles.clean) + self.n_selection_
+        self.n_clean_ = 0 if clean is None else len(clean)
         self.trained_on_ = settings.set_sizes(candidates.sizes[roles.rows])
         self.checked_ = None
         # confidence goes by labelled rows that had no part in the training, not even in its end
@@ -276,17 +291,6 @@ class PartialLabelClassifier(Predictions):
         self.transduction_ = transduction if is_large(candidates.shape) else transduction()
         return self
 
-    def choose(
-        self, X: np.ndarray, given: Any, candidates: Candidates, clean: Any, groups: Any, weights: Any
-    ) -> Any:
-        """Fit by comparing; see `oneof.classifier.choice`. X was made from what was `given`."""
-        self.forget()
-        chosen = choose_by_some_or_all(self, X, given, candidates, clean, groups, weights)
-        for name, value in vars(chosen).items():
-            if learned(name) and name not in OWN:
-                setattr(self, name, value)
-        return self
-
     def forget(self) -> None:
         """Drop what only some fits leave behind: those of an earlier one."""
         for name in (*LEFT, "calibration_scores_", "temperature_"):
@@ -296,14 +300,16 @@ class PartialLabelClassifier(Predictions):
         """The fitted model as if what `method="auto"` chose had been asked for; else the model itself."""
         if not hasattr(self, "settings_"):
             return self
-        params = self.get_params(deep=False)
-        plain = type(self)(**{**params, **self.settings_})
-        for name, value in vars(self).items():
-            if learned(name):
-                setattr(plain, name, value)
-        for name in ("settings_", "out_of_fold_", "label_errors_"):
-            plain.__dict__.pop(name, None)
-        return plain
+        plain = type(self)(**{**self.get_params(deep=False), **self.settings_})
+        return plain.take_over(self, ("settings_", "out_of_fold_", "label_errors_"))
+
+    def take_over(self, other: PartialLabelClassifier, but: tuple[str, ...]) -> PartialLabelClassifier:
+        """Have all that another model has learned, but for some attributes. Returns this model."""
+        for name, value in vars(other).items():
+            # `transduction_` may still have to be made
+            if (name.endswith("_") or name == "_transduction") and name not in but:
+                setattr(self, name, value)
+        return self
 
     def progress(self, name: str, epochs: int) -> Progress:
         """What hears of a training: the bar where there is one, and the callbacks."""
@@ -318,8 +324,3 @@ class PartialLabelClassifier(Predictions):
         from oneof.classifier.persist import save
 
         save(self.chosen_model(), path)
-
-
-def learned(name: str) -> bool:
-    """Whether an attribute was learned by `fit`; `transduction_` may still have to be made."""
-    return name.endswith("_") or name == "_transduction"

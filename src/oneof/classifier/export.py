@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import oneof
 from oneof.classifier.estimator import PartialLabelClassifier
-from oneof.tables.files import replacing
+from oneof.tables.files import write_with
 
 TOLERANCE = 1e-5
 TRIED_ROWS = (1, 7, 256)
@@ -89,16 +89,26 @@ def export_onnx(
     inputs = _example_inputs(model, example)
     whole = WholeModel(model, probabilities).eval()
     output = "probabilities" if probabilities else "logits"
-    with replacing(path) as beside:
-        _write(whole, inputs, output, beside)
-        _describe(onnx, beside, model)
-        difference = _difference(onnxruntime, beside, model, whole, inputs)
-        if not difference <= TOLERANCE:
-            raise ExportError(
-                f"the exported graph gives {output} that differ by {difference:.1e} from those of the model; "
-                f"at most {TOLERANCE:g} is accepted, so {path} is not written.\n"
-                "  A network of your own may do something that ONNX does differently."
-            )
+    graph = _graph(whole, inputs, output)
+    facts = {
+        "oneof": oneof.__version__,
+        "classes": json.dumps(model.classes_.tolist(), default=str),
+        "features": json.dumps(list(getattr(model, "feature_names_in_", []))),
+    }
+    if model.encoder_ is not None:
+        facts["encoder"] = json.dumps(model.encoder_.to_dict())
+    onnx.helper.set_model_props(graph, facts)
+    onnx.checker.check_model(graph)
+    content = graph.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    difference = _difference(session, model, whole, inputs)
+    if not difference <= TOLERANCE:
+        raise ExportError(
+            f"the exported graph gives {output} that differ by {difference:.1e} from those of the model; "
+            f"at most {TOLERANCE:g} is accepted, so {path} is not written.\n"
+            "  A network of your own may do something that ONNX does differently."
+        )
+    write_with(path, lambda file: file.write(content))
     return difference
 
 
@@ -133,16 +143,14 @@ def _example_inputs(model: PartialLabelClassifier, example: Any) -> Tensor:
     return torch.from_numpy(rows.astype(np.float32))
 
 
-def _write(whole: WholeModel, inputs: Tensor, output: str, path: Path) -> None:
+def _graph(whole: WholeModel, inputs: Tensor, output: str) -> Any:
     rows = torch.export.Dim("rows", min=1)
     with _quiet(), torch.no_grad():
         try:
-            torch.onnx.export(
+            program: Any = torch.onnx.export(
                 whole,
                 (inputs[:3],),
-                path,
                 dynamo=True,
-                external_data=False,
                 input_names=["features"],
                 output_names=[output],
                 dynamic_shapes={"x": {0: rows}},
@@ -151,27 +159,11 @@ def _write(whole: WholeModel, inputs: Tensor, output: str, path: Path) -> None:
         except Exception as error:  # the exporter has no common base for what it cannot do
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise ExportError(f"torch cannot export this network to ONNX: {reason[0]}") from error
+    return program.model_proto
 
 
-def _describe(onnx: Any, path: Path, model: PartialLabelClassifier) -> None:
-    graph = onnx.load(path)
-    facts = {
-        "oneof": oneof.__version__,
-        "classes": json.dumps(model.classes_.tolist(), default=str),
-        "features": json.dumps(list(getattr(model, "feature_names_in_", []))),
-    }
-    if model.encoder_ is not None:
-        facts["encoder"] = json.dumps(model.encoder_.to_dict())
-    onnx.helper.set_model_props(graph, facts)
-    onnx.checker.check_model(graph)
-    onnx.save(graph, path)
-
-
-def _difference(
-    onnxruntime: Any, path: Path, model: PartialLabelClassifier, whole: WholeModel, inputs: Tensor
-) -> float:
-    """How far the file is from `predict_proba` and, where it gives logits, also from those."""
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+def _difference(session: Any, model: PartialLabelClassifier, whole: WholeModel, inputs: Tensor) -> float:
+    """How far the graph is from `predict_proba` and, where it gives logits, also from those."""
     worst = 0.0
     for rows in TRIED_ROWS:
         x = inputs[:rows].numpy()

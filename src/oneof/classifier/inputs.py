@@ -66,21 +66,23 @@ def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     """y as a mask (n, c) over these classes, matched by name where y has names; and whether y was 1-D: then a
     row whose label is none of the classes is empty."""
     names = classes.tolist()
-    rows = None if isinstance(y, Candidates) else _label_sets(y, names)
-    if rows is not None:
-        y = _quietly(Candidates.from_sets, rows, source="y")
-    if isinstance(y, Candidates):
-        return _by_name(y.mask, list(y.classes), names), False
-    titles, values = _columns(y)
-    if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 != len(names)):
-        return _one_hot(values.ravel(), classes), True
-    if titles is None and values.ndim == 2 and values.shape[1] != len(names):
-        raise CandidateError(f"y has {values.shape[1]} columns, but the model knows {len(names)} classes.")
-    made = _quietly(Candidates.from_mask, values, titles or names, source="y")
-    numbered = names == list(range(made.n_classes))
-    if numbered and not set(made.classes) & set(names):
-        return made.mask, False  # the model was fitted without names: its classes are numbers of columns
-    return _by_name(made.mask, list(made.classes), names), False
+    # full sets are no news to those who score by them
+    with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
+        rows = None if isinstance(y, Candidates) else _label_sets(y, names)
+        if rows is not None:
+            y = Candidates.from_sets(rows, source="y")
+        elif not isinstance(y, Candidates):
+            titles, values = _columns(y)
+            if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 != len(names)):
+                return _one_hot(values.ravel(), classes), True
+            if titles is None and values.ndim == 2 and values.shape[1] != len(names):
+                raise CandidateError(
+                    f"y has {values.shape[1]} columns, but the model knows {len(names)} classes."
+                )
+            y = Candidates.from_mask(values, titles or names, source="y")
+            if names == list(range(y.n_classes)) and not set(y.classes) & set(names):
+                return y.mask, False  # fitted without names: the model's classes are numbers of columns
+    return _by_name(y.mask, list(y.classes), names), False
 
 
 def holds_sets(y: Any) -> bool:
@@ -177,12 +179,6 @@ def one_hot(columns: np.ndarray, n_classes: int) -> np.ndarray:
     return columns[:, None] == np.arange(n_classes)
 
 
-def _quietly(make: Any, *arguments: Any, **more: Any) -> Candidates:
-    """Candidates to score by: full sets are no news there."""
-    with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
-        return make(*arguments, **more)
-
-
 def is_pair(clean: Any) -> bool:
     """Whether clean rows are given as (X_clean, y_clean) and not as one entry per row."""
     return isinstance(clean, tuple | list) and len(clean) == 2 and np.ndim(as_numpy(clean[0])) > 0
@@ -234,6 +230,18 @@ HELD_OUT = 0.1
 
 
 @dataclass(frozen=True)
+class KnownRows(CleanRows):
+    """Clean rows, and which of the training rows they are."""
+
+    of_x: np.ndarray | None = None
+    """Their numbers, rising; None where they are further rows."""
+
+    def take(self, rows: np.ndarray) -> KnownRows:
+        of_x = None if self.of_x is None else self.of_x[rows]
+        return replace(self, x=self.x[rows], mask=self.mask[rows], of_x=of_x)
+
+
+@dataclass(frozen=True)
 class RowRoles:
     """What every row is for."""
 
@@ -276,14 +284,14 @@ def without_clean_rows(X: Any, candidates: Candidates, recipe: Recipe) -> RowRol
     nothing = RowRoles(np.arange(len(X)), none, candidates.rows(none))
     if recipe.clean_weight:
         warnings.warn(
-            f"clean_weight = {recipe.clean_weight:g} has no effect: no clean rows were given.", stacklevel=3
+            f"clean_weight = {recipe.clean_weight:g} has no effect: no clean rows were given.", stacklevel=4
         )
     if recipe.patience is None:
         return nothing
     if len(X) < 1 / HELD_OUT:
         warnings.warn(
             f"patience = {recipe.patience} has no effect: {len(X)} rows are too few to hold any out.",
-            stacklevel=3,
+            stacklevel=4,
         )
         return nothing
     split = hold_out(len(X), HELD_OUT, recipe.seed)
@@ -291,55 +299,44 @@ def without_clean_rows(X: Any, candidates: Candidates, recipe: Recipe) -> RowRol
     return RowRoles(split.train, held, sets, selection=CleanRows(X[held], sets, "held-out sets"))
 
 
-def read_clean(
-    clean: Any, X: Any, classes: np.ndarray, read: Said
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Inputs of the clean rows, columns of their labels, and which rows of X they are (None: further ones).
+def read_clean(clean: Any, X: np.ndarray, classes: np.ndarray, read: Said) -> KnownRows:
+    """Clean rows as users give them: a pair (X_clean, y_clean), or a vector with the labels of some rows.
 
-    `clean` is a pair (X_clean, y_clean) or a vector with the labels of some rows. `read` turns what a user
-    passes as X_clean into an array.
+    `read` turns what a user passes as X_clean into an array.
     """
     if is_pair(clean):
         x, columns = read(clean[0]), label_columns(np.asarray(as_numpy(clean[1])), classes, "y_clean")
         if not len(x) == len(columns) > 0:
             raise ValueError(f"X_clean has {len(x)} rows, but y_clean has {len(columns)}.")
-        return x, columns, None
-    labels = clean_vector(clean, len(X))
-    rows = np.flatnonzero(known(labels))
-    if not len(rows):
-        raise ValueError("clean names no label at all: every entry is missing.")
-    return X[rows], label_columns(labels, classes, "clean", rows=rows), rows
-
-
-def with_clean_rows(
-    X: Any, clean: Any, classes: np.ndarray, read: Said, selection_share: float, seed: int
-) -> RowRoles:
-    """Roles where clean rows are given; see `read_clean`."""
-    x, columns, of_x = read_clean(clean, X, classes, read)
-    trusted = CleanRows(x, one_hot(columns, len(classes)))
-    held = np.zeros(0, dtype=np.int64) if of_x is None else of_x
-    rows = np.setdiff1d(np.arange(len(X)), held)
-    roles = RowRoles(rows, held, trusted.mask[: len(held)], trusted)
-    if not selection_share:
-        return roles
-    parts = trusted.divide(selection_share, seed) if len(trusted) > 1 else ()
-    if not parts or not all(map(len, parts)):
-        raise ValueError(
-            f"selection_share is {selection_share!r}, but {len(trusted)} clean rows are too few to divide."
-        )
-    return replace(roles, clean=parts[0], selection=parts[1])
-
-
-def clean_vector(clean: Any, n: int) -> np.ndarray:
+        return KnownRows(x, one_hot(columns, len(classes)))
     try:
         labels = np.asarray(as_numpy(clean))
     except ValueError:  # parts of different shapes
         labels = np.zeros(())
-    if labels.shape == (n,):
-        return labels
-    size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
-    what = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
-    raise ValueError(
-        f"clean {what}, but there are {n} rows; give one entry per row (missing where unknown), or a pair "
-        "(X_clean, y_clean)."
-    )
+    if labels.shape != (len(X),):
+        size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
+        what = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
+        raise ValueError(
+            f"clean {what}, but there are {len(X)} rows; give one entry per row (missing where unknown), "
+            "or a pair (X_clean, y_clean)."
+        )
+    rows = np.flatnonzero(known(labels))
+    if not len(rows):
+        raise ValueError("clean names no label at all: every entry is missing.")
+    columns = label_columns(labels, classes, "clean", rows=rows)
+    return KnownRows(X[rows], one_hot(columns, len(classes)), of_x=rows)
+
+
+def with_clean_rows(n: int, clean: KnownRows, selection_share: float, seed: int) -> RowRoles:
+    """Those of n rows that are clean leave training; a share of all clean rows is kept aside to judge by."""
+    held = np.zeros(0, dtype=np.int64) if clean.of_x is None else clean.of_x
+    rows = np.setdiff1d(np.arange(n), held)
+    roles = RowRoles(rows, held, clean.mask[: len(held)], clean)
+    if not selection_share:
+        return roles
+    parts = clean.divide(selection_share, seed) if len(clean) > 1 else ()
+    if not parts or not all(map(len, parts)):
+        raise ValueError(
+            f"selection_share is {selection_share!r}, but {len(clean)} clean rows are too few to divide."
+        )
+    return replace(roles, clean=parts[0], selection=parts[1])

@@ -47,9 +47,12 @@ class NetworkPart(EstimatorSettings):
         table = getattr(X, "ndim", 2) == 2
         dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
         X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self.takes_more_than_tables)
-        shape = getattr(self, "input_shape_", None)
-        if not reset and shape is not None and X.shape[1:] != shape:
-            raise ValueError(f"X has rows of shape {X.shape[1:]}, but the model was fitted on {shape}.")
+        if reset:
+            self.input_shape_ = tuple(map(int, X.shape[1:]))
+        elif X.shape[1:] != getattr(self, "input_shape_", X.shape[1:]):
+            raise ValueError(
+                f"X has rows of shape {X.shape[1:]}, but the model was fitted on {self.input_shape_}."
+            )
         return X
 
     def _fitted_scaling(self, X: np.ndarray | StoredRows) -> Scaling | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -14,15 +13,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from oneof.candidates import Candidates
-from oneof.candidates.cells import short
+from oneof.candidates.cells import native, short
 from oneof.methods import Method
 from oneof.nets import IMAGE_NETS
 from oneof.training import Recipe, TrainingError
-from oneof.training.recipe import choose_device
+from oneof.training.recipe import check_number, choose_device
 
 EPOCHS, FEWEST_STEPS, MOST_STEPS = 40, 800, 3000
 """Of a training whose length nobody gave; longer ones were worse (`results/fit_defaults`)."""
 FEWEST_EPOCHS, MOST_EPOCHS = 4, 100
+OF_RECIPE = ["batch_size", "optimiser", "lr", "weight_decay", "schedule", "patience", "max_seconds", "device"]
+"""Settings that a recipe has too."""
 CLEAN_WEIGHT, CLEAN_WEIGHT_OF_IMAGES = 1.0, 0.5
 """Of clean rows in the loss where nobody gave another: every method is better with them there
 (`results/table1`, `results/table2`), at these weights."""
@@ -40,7 +41,7 @@ def default_epochs(n_rows: int, rows_per_step: int) -> int:
 
 def clean_weight(given: float | None, n_clean: int, images: bool) -> float:
     """Weight of clean rows in the loss: the given one, or the default for so many to learn from."""
-    if given is not None:
+    if given is not None and n_clean:
         return float(given)
     if n_clean < 2:  # one row alone cannot be normalised by a net
         return 0.0
@@ -91,46 +92,30 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
 
     def recipe(self, n_rows: int | None = None) -> Recipe:
         """How `fit` will train on so many rows; raises on settings that cannot be meant."""
-        for name in ("epochs", "batch_size", "patience"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
-                raise ValueError(f"{name} is {value!r}; give a whole number of at least 1 or None.")
-        for name in ("lr", "weight_decay", "clean_weight", "selection_share", "max_seconds", "budget"):
-            value = getattr(self, name)
-            if name in ("clean_weight", "max_seconds", "budget") and value is None:
-                continue
-            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
-                raise ValueError(f"{name} is {value!r}; give a number of at least 0.")
+        check_number("clean_weight", self.clean_weight, optional=True)
+        check_number("budget", self.budget, optional=True)
+        check_number("selection_share", self.selection_share)
         if self.selection_share >= 1:
             raise ValueError(
                 f"selection_share is {self.selection_share!r}; give a part of the clean rows, below 1."
             )
         if self.augment not in ("auto", "none"):
             raise ValueError(f'augment is {self.augment!r}; give "auto" or "none".')
-        try:
-            choose_device(self.device)
-        except (RuntimeError, TypeError) as error:
-            raise ValueError(f'device is {self.device!r}; give "auto", "cpu" or "cuda".') from error
+        choose_device(self.device)
         seed = self.random_state
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
         elif isinstance(seed, np.random.RandomState):
             seed = seed.randint(2**31 - 1)
-        elif not (isinstance(seed, int | np.integer) and seed >= 0):
-            raise ValueError(f"random_state is {seed!r}; give a whole number of at least 0 or None.")
-        recipe = Recipe(
-            epochs=MOST_EPOCHS if self.epochs is None else int(self.epochs),
-            batch_size=self.batch_size and int(self.batch_size),
-            optimiser=self.optimiser,  # type: ignore[arg-type]
-            lr=float(self.lr),
-            weight_decay=float(self.weight_decay),
-            schedule=self.schedule,  # type: ignore[arg-type]
-            patience=self.patience and int(self.patience),
-            clean_weight=float(self.clean_weight or 0.0),
-            max_seconds=None if self.max_seconds is None else float(self.max_seconds),
-            seed=int(seed),
-            device=self.device,
-        )
+        else:
+            check_number("random_state", seed, whole=True, optional=True)
+        given = {name: getattr(self, name) for name in OF_RECIPE} | {
+            "epochs": MOST_EPOCHS if self.epochs is None else self.epochs,
+            "clean_weight": self.clean_weight or 0.0,
+            "seed": seed,
+        }
+        # numbers of numpy would be no plain values of a run's configuration
+        recipe = Recipe(**{name: native(value) for name, value in given.items()})
         recipe.check()
         if self.epochs is None and n_rows:
             recipe = replace(recipe, epochs=default_epochs(n_rows, recipe.rows_per_step(n_rows)))

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
 
-from oneof.classifier.chosen import COVERING, SUPPORT
-from oneof.classifier.contenders import ChoiceData, Contender
 from oneof.classifier.scoring import label_free
 
+if TYPE_CHECKING:  # reports need the names of criteria, but nothing of a choice
+    from oneof.classifier.contenders import ChoiceData, Contender
+
+COVERING, SUPPORT = "covering rate", "support of the prediction"
+"""What candidate sets can tell of a contender."""
 EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
 """Standard errors of the difference within which two contenders count as equal."""
 RECORDS = ("crowd", "rplg+", "proden", "cc")
@@ -46,7 +49,7 @@ def criteria(contender: Contender, data: ChoiceData) -> list[np.ndarray]:
     if data.clean is None:
         return [cover]
     p = contender.clean_probabilities
-    right = np.nan_to_num(p).argmax(axis=1) == data.clean.columns
+    right = np.nan_to_num(p).argmax(axis=1) == data.clean.mask.argmax(axis=1)
     return [np.where(np.isnan(p[:, 0]), np.nan, right), cover]
 
 
@@ -151,6 +154,13 @@ def table(
             }
         )
     return made
+
+
+def further_criteria(selection: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What decides where the score leaves contenders equal, with its key in `selection_`; a table of scores
+    alone would leave it open why an equal one is not as good."""
+    names = [(name, name.replace(" ", "_")) for name in (COVERING, SUPPORT)]
+    return [(n, key) for row in selection[:1] for n, key in names if key in row and n != row["judged_by"]]
 
 
 def note(selection: Sequence[dict[str, Any]]) -> str:

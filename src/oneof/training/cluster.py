@@ -7,7 +7,8 @@ machine that went away is made again elsewhere: first by Ray's own retries, then
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Self
 
@@ -76,6 +77,14 @@ class Cluster:
     def call(self, name: Any, function: Callable[..., Any], *arguments: Any, tries: int = 1) -> None:
         """Begin a call; `ready` returns what it gave under this name."""
         self.waiting[self.task.remote(function, *arguments)] = (name, tries, function, arguments)
+
+    def results(self, calls: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
+        """Make many calls, given as the arguments of `call`: what `ready` returns of each, as they end."""
+        left = deque(calls)
+        while left or self.waiting:
+            while left and not self.full:
+                self.call(*left.popleft())
+            yield from self.ready()
 
     def ready(self, seconds: float = 1.0) -> list[tuple[Any, Any]]:
         """Names and results of calls that have ended; a `ClusterError` as the result of one that was lost.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
@@ -67,23 +68,26 @@ class Recipe:
         return self.select == "best" or (self.select is None and self.patience is not None)
 
     def check(self) -> None:
-        """Raise on values that cannot be meant."""
-        for name in ("epochs", "clean_batch", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        for name in ("batch_size", "patience", "shards"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}; it must be at least 1 (or None).")
-        for name in ("lr", "weight_decay", "momentum", "clean_weight"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} is {value}; it must be a number of at least 0.")
+        """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
+        workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
         for name, hint in get_type_hints(Recipe).items():
-            words, value = literal_words(hint), getattr(self, name)
-            absent = value is None and type(None) in get_args(hint)
-            if words is not None and value not in words and not absent:
+            value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
+            if words is not None and value not in words and not (optional and value is None):
                 raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
+            if hint in (int, int | None):
+                least = 0 if name in ("seed", "workers") else 1
+                check_number(name, value, least, whole=True, optional=optional)
+            elif hint in (float, float | None):
+                check_number(name, value, optional=optional)
+
+
+def check_number(name: str, value: Any, least: int = 0, whole: bool = False, optional: bool = False) -> None:
+    """Raise unless a setting is a finite number that is large enough, or None where that is allowed."""
+    kind: Any = Integral if whole else Real
+    if (value is None and optional) or (isinstance(value, kind) and least <= value < math.inf):
+        return
+    what = f"a {'whole ' if whole else ''}number of at least {least}{' or None' if optional else ''}"
+    raise ValueError(f"{name} is {value!r}; give {what}.")
 
 
 def literal_words(hint: Any) -> tuple[Any, ...] | None:
@@ -95,7 +99,10 @@ def choose_device(name: str) -> torch.device:
     """`auto` is the GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f'device is {name!r}; give "auto", "cpu" or "cuda".') from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {name!r}, but torch sees no GPU here; give 'auto' or 'cpu'.")
     return device

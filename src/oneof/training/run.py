@@ -40,6 +40,10 @@ AFRESH = "Choose another folder, or delete this one to start afresh."
 CONTENTS = "contents"
 """The entry of a configuration with the digest of everything that is learned from or judged by."""
 
+EARLIER = ("views", "method", "recipe", "net", "inputs", "candidates", "clean", "versions")
+"""All entries of version 0.1.0, which wrote no digests."""
+VERSIONS = {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__}
+
 
 class RunError(RuntimeError):
     """A run folder that cannot be continued. The message says why and what to do."""
@@ -127,10 +131,7 @@ class Run:
         if not self.config_file.exists():
             return None, None
         try:
-            text = self.config_file.read_bytes()
-            stored = read_sealed(text, self.config_file)
-            # what has the digests of rows was written with its own
-            return read_sealed(text, self.config_file, plain=() if CONTENTS in stored else None), None
+            return read_sealed(self.config_file.read_bytes(), self.config_file, plain=EARLIER), None
         except DamagedError as error:
             return None, str(error)
 
@@ -238,7 +239,7 @@ def identity(training: OngoingTraining) -> dict[str, Any]:
         "candidates": {"rows": len(given.candidates), "hash": given.candidates.hash},
         "clean": None if given.clean is None else [len(given.clean), given.clean.source],
         CONTENTS: contents(training),
-        "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "versions": VERSIONS,
     }
 
 

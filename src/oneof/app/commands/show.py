@@ -114,7 +114,7 @@ def open_page(address: str) -> None:
 
 def show_selection(rows: list[dict[str, Any]]) -> None:
     """The contenders of a choice: the best, the baselines, and whatever every fold has judged."""
-    from oneof.classifier.chosen import further_criteria
+    from oneof.classifier.standings import further_criteria
 
     further, most = further_criteria(rows), rows[0]["rounds"]
     shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]

@@ -21,9 +21,9 @@ import torch
 import oneof
 from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts, FitOutcome, summary
 from oneof.app.review.folder import ReviewData
-from oneof.classifier.chosen import further_criteria
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import as_candidates, as_numpy, label_columns
+from oneof.classifier.standings import further_criteria
 from oneof.lab import rendering
 from oneof.tables.files import write_text
 from oneof.training.recipe import choose_device

@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from sklearn.utils.validation import check_is_fitted
 
-import oneof
 from oneof.candidates.cells import short
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.persist.folder import (
@@ -38,6 +37,7 @@ from oneof.classifier.persist.folder import (
 from oneof.classifier.prediction import why_not_calibrated
 from oneof.classifier.scoring import SCORES
 from oneof.tables.files import HALF_CHARACTERS, sha256_of, why_not_written
+from oneof.training.run import VERSIONS
 
 STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
 
@@ -124,7 +124,7 @@ def description(estimator: PartialLabelClassifier) -> dict[str, Any]:
     own_net = not isinstance(estimator.net, str)
     return {
         "format": FORMAT,
-        "versions": {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "versions": VERSIONS,
         "classes": checked_names(estimator.classes_.tolist()),
         "n_features_in": getattr(estimator, "n_features_in_", None),
         "input_shape": list(estimator.input_shape_),
@@ -194,41 +194,52 @@ SETTINGS = ("optimiser", "lr", "weight_decay", "schedule", "epochs", "batch_size
 
 def model_card(model: PartialLabelClassifier) -> str:
     """Markdown: what the model learned from and how, what is known about its quality, how to use it."""
-    about = model.method_.info
-    chosen = f" {model.selection_note_}" if hasattr(model, "selection_note_") else ""
-    sections = [
-        f"{MARK}\n# A classifier learned from candidate labels",
-        f"Learned by the method **{about.name}** ({about.venue} {about.year}) from rows that carry one of "
-        f"several possible labels.{chosen}",
-        "## Trained on\n" + _lines(_training(model)),
-        "## Method and settings\n" + _lines(_settings(model)),
-        "## Quality\n" + _lines(_quality(model)),
-        "## Use\n" + _use(model),
-        "## Limits\n" + _lines(_limits(model)),
-        f"Saved with oneof {oneof.__version__}, torch {torch.__version__}, numpy {np.__version__}.",
-    ]
-    return "\n\n".join(sections) + "\n"
-
-
-def _lines(facts: list[str]) -> str:
-    return "\n".join(f"- {fact}" for fact in facts)
-
-
-def _training(model: PartialLabelClassifier) -> list[str]:
-    sets, names = model.trained_on_, model.classes_.tolist()
-    facts = [
-        f"{sets['rows']} rows with {sets['mean_set_size']:.2f} candidates on average (at most "
-        f"{sets['largest_set']}); {sets['singletons']} rows have only one",
-        f"{len(names)} classes: {_listed(names)}",
-        f"clean rows: {_clean(model)}",
-    ]
-    width = getattr(model, "n_features_in_", None)
-    features = list(getattr(model, "feature_names_in_", []))
+    width, features = getattr(model, "n_features_in_", None), list(getattr(model, "feature_names_in_", []))
+    inputs = ""
     if width is not None:
-        facts.append(f"{width} features{f': {_listed(features)}' if features else ', without names'}")
+        inputs += f"\n- {width} features{f': {_listed(features)}' if features else ', without names'}"
     if model.encoder_ is not None:
-        facts.append(f"made from a table: {model.encoder_.describe()}")
-    return facts
+        inputs += f"\n- made from a table: {model.encoder_.describe()}"
+    own_net = not isinstance(model.net, str)
+    net = "one of the user's own" if own_net else _written({"": model.net, **model.net_options()})
+    if len(model.net_) > 1:
+        net += f", {len(model.net_)} copies whose logits are averaged"
+    use = {"rows": "X", "what_rows": "X: the features, in the order of training"}
+    if model.encoder_ is not None:
+        use = {"rows": "model.encoder_.transform(table)", "what_rows": "table: a dictionary of columns"}
+    module = type(model.method_).__module__
+    prediction_sets, predict_set = f"not calibrated; {why_not_calibrated(model)}", ""
+    if hasattr(model, "calibration_scores_"):
+        prediction_sets = f"calibrated on {len(model.calibration_scores_[SCORES[0]])} rows"
+        predict_set = "\nmodel.predict_set(X, coverage=0.9)  # the classes that remain possible"
+    shell = "\n\nor, in a shell: `oneof predict FOLDER TABLE --out predictions.parquet`."
+    template = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
+    return template.format(
+        mark=MARK,
+        model=model,
+        about=model.method_.info,
+        chosen=f" {model.selection_note_}" if hasattr(model, "selection_note_") else "",
+        sets=model.trained_on_,
+        n_classes=len(model.classes_),
+        classes=_listed(model.classes_.tolist()),
+        clean=_clean(model),
+        inputs=inputs,
+        params=_written(model.method_.params()) or "no settings",
+        net=net,
+        scaling="none" if model.scaling_ is None else model.scaling_.kind,
+        training=_written({name: getattr(model, name) for name in SETTINGS}),
+        epochs=len(model.history_),
+        best_epoch=model.best_epoch_ + 1,
+        accuracy=_accuracy(model),
+        prediction_sets=prediction_sets,
+        imports="" if module.startswith("oneof.") else f"import {module}  # which has the method\n",
+        net_argument=", net=MyNetwork()" if own_net else "",
+        predict_set=predict_set,
+        shell="" if own_net else shell,
+        calibrated="calibrated" if hasattr(model, "temperature_") else "not calibrated",
+        versions=VERSIONS,
+        **use,
+    )
 
 
 def _clean(model: PartialLabelClassifier) -> str:
@@ -243,77 +254,20 @@ def _clean(model: PartialLabelClassifier) -> str:
     return f"{model.n_clean_} {source}{aside}"
 
 
-def _settings(model: PartialLabelClassifier) -> list[str]:
-    own = not isinstance(model.net, str)
-    options = {} if own else model.net_options()
-    net = "one of the user's own" if own else _written({"": model.net, **options})
-    copies = f", {len(model.net_)} copies whose logits are averaged" if len(model.net_) > 1 else ""
-    return [
-        f"method: {model.method_.info.name}; {_written(model.method_.params()) or 'no settings'}",
-        f"network: {net}{copies}",
-        f"scaling of the features: {'none' if model.scaling_ is None else model.scaling_.kind}",
-        f"training: {_written({name: getattr(model, name) for name in SETTINGS})}, clean_weight "
-        f"{model.clean_weight_:g}",
-        f"{len(model.history_)} epochs were run, the weights are those after epoch {model.best_epoch_ + 1}",
-        f"random_state: {model.random_state!r}",
-    ]
-
-
-def _quality(model: PartialLabelClassifier) -> list[str]:
+def _accuracy(model: PartialLabelClassifier) -> str:
     """What was measured on rows the model did not learn from, and on how many."""
-    facts = []
+    if model.checked_ is not None:
+        rows, accuracy = model.checked_["rows"], model.checked_["accuracy"]
+        return f"accuracy on {rows} rows that nothing was learned from: {accuracy:.1%}"
     epoch = model.history_[model.best_epoch_] if model.best_epoch_ < len(model.history_) else {}
     value = epoch.get("selection")
-    rows = model.n_selection_ or model.n_clean_
     learned = not model.n_selection_ and (model.clean_weight_ > 0 or model.method_.clean_rows(256) > 0)
-    if model.checked_ is not None:
-        facts.append(
-            f"accuracy on {model.checked_['rows']} rows that nothing was learned from: "
-            f"{model.checked_['accuracy']:.1%}"
-        )
-    elif value is None or learned:
-        facts.append("no rows were kept aside from learning: nothing is known about the accuracy")
-    else:
-        sets = model.clean_source_ != "given"  # without clean rows, patience holds out rows with their sets
-        what = "predictions in their candidate set" if sets else "accuracy"
-        bias = " (optimistic: these rows also chose the epoch)" if model.patience is not None else ""
-        facts.append(f"{what} on {rows} rows kept aside: {value:.1%}{bias}")
-    scores = getattr(model, "calibration_scores_", None)
-    if scores is None:
-        facts.append(f"prediction sets: not calibrated; {why_not_calibrated(model)}")
-    else:
-        facts.append(f"prediction sets: calibrated on {len(scores[SCORES[0]])} rows")
-    return facts
-
-
-def _use(model: PartialLabelClassifier) -> str:
-    own = ", net=MyNetwork()" if not isinstance(model.net, str) else ""
-    module = type(model.method_).__module__
-    code = "" if module.startswith("oneof.") else f"import {module}  # which has the method\n"
-    lines = [
-        f"{code}import oneof",
-        "",
-        f'model = oneof.load("FOLDER"{own})  # safetensors and JSON, no code is run',
-        "model.predict(X)  # X: the features, in the order of training",
-        "model.predict(X, reject_below=0.8)  # None where the model is not sure enough",
-    ]
-    if hasattr(model, "calibration_scores_"):
-        lines.append("model.predict_set(X, coverage=0.9)  # the classes that remain possible")
-    if model.encoder_ is not None:
-        lines[3] = "model.predict(model.encoder_.transform(table))  # table: a dictionary of columns"
-    shell = "" if own else "\n\nor, in a shell: `oneof predict FOLDER TABLE --out predictions.parquet`."
-    return "```python\n" + "\n".join(lines) + "\n```" + shell
-
-
-def _limits(model: PartialLabelClassifier) -> list[str]:
-    return [
-        f"It knows {len(model.classes_)} classes and gives one of them for every row, also for rows that are "
-        "none of them.",
-        "The label of a training row was only known to be among its candidates; habits of whoever gave the "
-        "candidates may have been learned with it.",
-        f"Probabilities were {'' if hasattr(model, 'temperature_') else 'not '}calibrated; the coverage of "
-        "prediction sets holds on average, for rows from the same source as the calibration rows.",
-    ]
+    if value is None or learned:
+        return "no rows were kept aside from learning: nothing is known about the accuracy"
+    sets = model.clean_source_ != "given"  # without clean rows, patience holds out rows with their sets
+    what = "predictions in their candidate set" if sets else "accuracy"
+    bias = " (optimistic: these rows also chose the epoch)" if model.patience is not None else ""
+    return f"{what} on {model.n_selection_ or model.n_clean_} rows kept aside: {value:.1%}{bias}"
 
 
 def _written(values: dict[str, Any]) -> str:
