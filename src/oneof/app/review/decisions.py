@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from filelock import FileLock
 
 from oneof.app.review.folder import ReviewError
@@ -68,6 +69,8 @@ class Decisions:
         self.data, self.strict = data, strict
         self._column = {cell_text(name): k for k, name in enumerate(data.candidates.classes)}
         self._row_of = {cell_text(name): row for row, name in enumerate(data.ids or ())}
+        numbers = getattr(data, "numbers", np.arange(len(data)))  # a table may have rows without candidates
+        self._row_at = {number: row for row, number in enumerate(numbers.tolist())}
         self._lock = threading.Lock()
         self._start_over()
         self.refresh()
@@ -176,12 +179,15 @@ class Decisions:
     def _row_here(self, found: dict[str, Any]) -> int | None:
         """The row that a line is about, None if it is about other data. Ids outlive row numbers."""
         row, name, ids = found.get("row"), found.get("id"), self.data.ids
+        if "action" not in found:  # by hand: counted as in the table
+            row = self._row_at.get(row)
         there = row is not None and 0 <= row < len(self.data)
         if name is None:  # numbers mean these rows only where nothing was moved or changed
             if found.get("data") not in (None, self.data.fingerprint):
                 return None
             if self.strict and not there:
-                raise self._wrong(f"row {row} is no training row; these are 0 to {len(self.data) - 1}.")
+                last = max(self._row_at, default=-1)
+                raise self._wrong(f"row {found['row']} is no training row; these are 0 to {last}.")
             return row if there else None
         if ids is not None and row is not None and there and cell_text(ids[row]) == cell_text(name):
             return row
@@ -227,13 +233,14 @@ class Decisions:
             raise ReviewError(f"{action} with label {label}: deciding needs a label, skipping has none.")
 
     def _line(self, event: Event) -> bytes:
+        ids = None if getattr(self.data, "ids_are_numbers", False) else self.data.ids
         found: dict[str, Any] = {
             "row": event.row,
-            "id": None if self.data.ids is None else self.data.ids[event.row],
+            "id": None if ids is None else ids[event.row],
             "label": None if event.label is None else self.data.candidates.classes[event.label],
             "action": event.action,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        if self.data.ids is None:
+        if ids is None:
             found["data"] = self.data.fingerprint
         return json.dumps(seal(found), ensure_ascii=False).encode(errors="surrogatepass") + b"\n"

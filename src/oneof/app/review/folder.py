@@ -57,6 +57,8 @@ class ReviewData:
         training rows. See `oneof.candidates.compact.Beliefs`.
     ids : sequence of n names, optional
         What the user calls the rows; default: their numbers.
+    ids_are_numbers : bool
+        The ids are where rows stood in a table: when it changes, they mean other rows.
     answers : Answers, optional
         Who said what.
     features : mapping of column name to n values, optional
@@ -87,6 +89,7 @@ class ReviewData:
     fingerprint: str | None = None
     wrong: np.ndarray | None = None
     places: np.ndarray | None = None
+    ids_are_numbers: bool = False
 
     def __post_init__(self) -> None:
         self.probabilities = self._matrix("probabilities", self.probabilities)
@@ -171,6 +174,7 @@ class ReviewData:
             "truth_may_be_outside": self.candidates.truth_may_be_outside,
             "provenance": dict(self.candidates.provenance),
             "ids": self.ids,
+            "ids_are_numbers": self.ids_are_numbers,
             "id_column": self.id_column,
             "fingerprint": self.fingerprint,
             "workers": None if answers is None else answers.workers,
@@ -262,6 +266,7 @@ class ReviewData:
             names.get("fingerprint"),
             arrays.get("wrong"),
             arrays.get("places"),
+            names.get("ids_are_numbers", False),
         )
 
     def _matrix(self, name: str, given: Any) -> Beliefs:
