@@ -151,14 +151,12 @@ class Fitted:
     def write_report(self, folder: Path, seconds: float) -> FitFacts:
         """`report.html` in the folder."""
         data, model = self.data, self.model
-        outcome = FitOutcome(
+        outcome = FitOutcome.of(
+            model,
             data.source,
             self.review,
-            model.history_,
             checked=self.checked,
             clean=self.clean.sentence(),
-            choice=getattr(model, "selection_note_", f"Method: {model.method_.info.name}, as asked for."),
-            selection=getattr(model, "selection_", []),
             notes=data.notes,
             settings=self._settings(seconds),
         )
