@@ -33,6 +33,8 @@ from oneof.tables.unpacking import stored_arrays
 
 FORMAT, LARGE = 1, 2
 """A large review has sparse arrays, and its sets by position."""
+AS_THEY_ARE = ("ids", "ids_are_numbers", "id_column", "fingerprint", "image_folder")
+"""Fields that stand in the file of names under their own."""
 CSR, ANSWER = ("data", "indices", "indptr"), ("row", "worker", "label")
 STAMP_LENGTH = 64
 """Of a digest; files of earlier versions have a shorter stamp, which was drawn."""
@@ -173,14 +175,10 @@ class ReviewData:
             "classes": list(self.candidates.classes),
             "truth_may_be_outside": self.candidates.truth_may_be_outside,
             "provenance": dict(self.candidates.provenance),
-            "ids": self.ids,
-            "ids_are_numbers": self.ids_are_numbers,
-            "id_column": self.id_column,
-            "fingerprint": self.fingerprint,
+            **{name: getattr(self, name) for name in AS_THEY_ARE},
             "workers": None if answers is None else answers.workers,
             "workers_named": answers is None or answers.named,
             "features": features,
-            "image_folder": self.image_folder,
             "images": self.images and [os.path.relpath(path, self.image_folder) for path in self.images],
         }
         try:
@@ -237,6 +235,12 @@ class ReviewData:
 
     @classmethod
     def _from_parts(cls, names: dict[str, Any], arrays: dict[str, np.ndarray]) -> ReviewData:
+        names = {
+            "id_column": None,
+            "fingerprint": None,
+            "ids_are_numbers": False,
+            **names,
+        }  # not in early ones
         classes = tuple(names["classes"])
         c = len(classes)
         if names.get("format") == LARGE:
@@ -256,17 +260,13 @@ class ReviewData:
             candidates,
             _joined("probabilities", arrays, candidates.shape),
             _joined("transduction", arrays, candidates.shape),
-            None if names["ids"] is None else tuple(names["ids"]),
-            answers,
-            names["features"],
-            None if images is None else [os.path.join(names["image_folder"], path) for path in images],
-            names["image_folder"],
-            arrays["trusted"],
-            names.get("id_column"),
-            names.get("fingerprint"),
-            arrays.get("wrong"),
-            arrays.get("places"),
-            names.get("ids_are_numbers", False),
+            answers=answers,
+            features=names["features"],
+            images=images and [os.path.join(names["image_folder"], path) for path in images],
+            trusted=arrays["trusted"],
+            wrong=arrays.get("wrong"),
+            places=arrays.get("places"),
+            **{name: names[name] for name in AS_THEY_ARE},
         )
 
     def _matrix(self, name: str, given: Any) -> Beliefs:
