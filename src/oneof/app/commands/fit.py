@@ -127,9 +127,8 @@ class Fit:
         model = self._model(net)
         learns = len(clean) > 0 and self._learns(model, data, len(clean))
         clean.divide(learns, self.check_share, self.seed)
-        rows, to_encode = (
-            np.setdiff1d(np.arange(len(data)), some) for some in (clean.left_out, clean.checked)
-        )
+        everything = np.arange(len(data))
+        rows, to_encode = np.setdiff1d(everything, clean.left_out), np.setdiff1d(everything, clean.checked)
         taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
         sentences = None if self.embed is None else use_sentences(self.embed)
         x, encoder = data.inputs(to_encode, self.features, taken, self.text, sentences)

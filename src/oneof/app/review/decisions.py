@@ -19,10 +19,10 @@ import os
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from filelock import FileLock
 
 from oneof.app.review.folder import ReviewError
@@ -69,8 +69,6 @@ class Decisions:
         self.data, self.strict = data, strict
         self._column = {cell_text(name): k for k, name in enumerate(data.candidates.classes)}
         self._row_of = {cell_text(name): row for row, name in enumerate(data.ids or ())}
-        numbers = getattr(data, "numbers", np.arange(len(data)))  # a table may have rows without candidates
-        self._row_at = {number: row for row, number in enumerate(numbers.tolist())}
         self._lock = threading.Lock()
         self._start_over()
         self.refresh()
@@ -198,6 +196,12 @@ class Decisions:
                 what = f"no row has that id; ids are {short(ids, 5)}."
             raise self._wrong(f"it is about the row with the id {name!r}, but {what}")
         return here
+
+    @cached_property
+    def _row_at(self) -> dict[Any, int]:
+        """Rows by their numbers in the table, which may have others without candidates."""
+        numbers = getattr(self.data, "numbers", range(len(self.data)))
+        return {int(number): row for row, number in enumerate(numbers)}
 
     def _wrong(self, text: str) -> ReviewError:
         return ReviewError(f"{self.path}, line {self._lines + 1}: {text}")
