@@ -85,6 +85,9 @@ def test_row_numbers_are_those_of_the_table_where_some_rows_have_no_candidates(t
     path.write_text(path.read_text().replace("3", "4"))
     with pytest.raises(DataError, match=r"no training row(?s:.)*0 to 3"):
         read_clean(str(path), data)
+    (tmp_path / "t.csv").write_text("name,size,labels\np,1,\nq,2,cat|dog\np,1,\nr,3,\ns,4,bird|dog\n")
+    data = from_table(tmp_path / "t.csv", "labels", "name")  # p stands there twice, and counts once
+    assert names(read_clean(str(path), data)) == ["dog", "bird"]
 
 
 def test_numbers_as_ids_however_they_are_written(tmp_path):

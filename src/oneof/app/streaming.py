@@ -170,8 +170,12 @@ def _inputs(
         yield from _images(model, path, wishes)
         return
     encoder: Any = getattr(model, "encoder_", None)
-    wanted = list(getattr(model, "feature_names_in_", []) if encoder is None else encoder.column_names)
-    needed = {*wanted, *wishes.keep} if wanted else None
+    wanted = list(getattr(model, "feature_names_in_", []))
+    needed: set[str] | None = None
+    if encoder is not None:
+        needed = {*encoder.column_names, *wishes.keep}
+    elif wanted:
+        needed = {*wanted, *(name.rpartition(".")[0] for name in wanted), *wishes.keep}
     width = getattr(model, "n_features_in_", None) or 1
     rows = wishes.batch or rows_per_batch(max(width, len(model.classes_)))
     for first, table in table_batches(path, rows, needed, form):
@@ -216,15 +220,28 @@ def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
 
 
 def _by_name(table: Table, wanted: list[str]) -> np.ndarray:
-    missing = [name for name in wanted if name not in table.columns]
+    if all(name in table.columns for name in wanted):
+        x = stacked([table.columns[name] for name in wanted])
+        if x is not None:
+            return x
+    # an npz file holds whole matrices; their columns carry the matrix' name and a number
+    sources = {name: name if name in table.columns else name.rpartition(".")[0] for name in wanted}
+    missing = [name for name in wanted if sources[name] not in table.columns]
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise DataError(
             f'{table.path} has no column "{missing[0]}"{others}, a feature the model was trained on.\n'
             f"  It has {short(table.columns, 20)}."
         )
-    x = stacked([table.columns[name] for name in wanted])
-    return table.features(wanted)[0] if x is None else x
+    x, names = table.features(list(dict.fromkeys(sources.values())))
+    if sorted(names) != sorted(wanted):
+        different = sorted(set(names) ^ set(wanted))
+        raise DataError(
+            f"{table.path} has {len(names)} feature columns where the model was trained on {len(wanted)}; "
+            f'"{different[0]}" is in one of them only.'
+        )
+    place = {name: k for k, name in enumerate(names)}
+    return x[:, [place[name] for name in wanted]]
 
 
 MADE_BY = "made-by.json"

@@ -278,7 +278,7 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
     rest = set(map(str, data.rest_numbers)) if by_number else set(data.rest_ids)
     absent = [value for value, name in zip(given, names) if name not in place and name not in rest]
     if absent and (by_number or "unknown-tasks" not in data.accept):
-        last = len(place) + len(rest) - 1
+        last = max([*data.numbers, *data.rest_numbers])
         raise DataError(
             f"{clean.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
             f"{short(absent, 5)}.\n"

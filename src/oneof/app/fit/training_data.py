@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers, without_repeats
+from oneof.app.fit.ids import as_ids, distinct_rows, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
@@ -199,9 +199,9 @@ def from_table(
     accept: Sequence[str] = (),
 ) -> TrainingData:
     """A table whose candidates are in one of its columns, or in a file made by `oneof candidates import`."""
-    table = whole = read_table(path, form)
-    if ids is not None:
-        table = without_repeats(whole, ids)
+    whole = read_table(path, form)
+    kept = np.arange(len(whole)) if ids is None else distinct_rows(whole, ids)
+    table = whole.take(kept)
     if candidates in table.columns:
         data = _from_column(table, candidates, ids, accept)
     else:
@@ -216,6 +216,7 @@ def from_table(
     data.notes[:0] = table.form.note(path) if table.form is not None else []
     if len(table) < len(whole):
         data.notes.append(f"rows that stand in {path} twice, counted once: {len(whole) - len(table)}")
+        data.whole, data.numbers, data.rest_numbers = whole, kept[data.numbers], kept[data.rest_numbers]
     return data
 
 
