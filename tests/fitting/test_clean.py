@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.app.fit.clean import CleanLabels, clean_inputs, divide, read_all_clean, read_clean
-from oneof.app.fit.training_data import TrainingData
+from oneof.app.fit.clean import CleanLabels, read_all_clean, read_clean
+from oneof.app.fit.training_data import TrainingData, from_table
 from oneof.candidates import Candidates
 from oneof.candidates.questions import QuestionError
 from oneof.tables.errors import DataError
@@ -42,7 +42,7 @@ def test_a_column(tmp_path):
 def test_several_sources_and_the_later_one_counts(tmp_path):
     data = rows(tmp_path, gold=["cat", "dog", None, None])
     (tmp_path / "more.csv").write_text("id,label\np,dog\nr,bird\n")
-    assert read_all_clean((), data) is None
+    assert len(read_all_clean((), data)) == 0
     assert names(read_all_clean(("gold",), data)) == ["cat", "dog", None, None]
     both = read_all_clean(("gold", str(tmp_path / "more.csv")), data)
     assert names(both) == ["dog", "dog", "bird", None]
@@ -69,6 +69,25 @@ def test_files_by_id_and_by_row(tmp_path, kind, key):
             "".join(json.dumps({key: k, "label": v}) + "\n" for k, v in zip(keys, ["bird", "dog"]))
         )
     assert names(read_clean(str(path), rows(tmp_path))) == ["dog", None, "bird", None]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("ids", [None, "name"])
+def test_row_numbers_are_those_of_the_table_where_some_rows_have_no_candidates(tmp_path, kind, ids):
+    (tmp_path / "t.csv").write_text("name,size,labels\np,1,\nq,2,cat|dog\nr,3,\ns,4,bird|dog\n")
+    data = from_table(tmp_path / "t.csv", "labels", ids)
+    path = tmp_path / f"gold.{kind}"
+    lines = ["row,label", "3,bird", "1,dog"]
+    if kind == "jsonl":
+        lines = [json.dumps({"row": row, "label": label}) for row, label in ((3, "bird"), (1, "dog"))]
+    path.write_text("\n".join(lines) + "\n")
+    assert names(read_clean(str(path), data)) == ["dog", "bird"]
+    path.write_text(path.read_text().replace("3", "4"))
+    with pytest.raises(DataError, match=r"no training row(?s:.)*0 to 3"):
+        read_clean(str(path), data)
+    (tmp_path / "t.csv").write_text("name,size,labels\np,1,\nq,2,cat|dog\np,1,\nr,3,\ns,4,bird|dog\n")
+    data = from_table(tmp_path / "t.csv", "labels", "name")  # p stands there twice, and counts once
+    assert names(read_clean(str(path), data)) == ["dog", "bird"]
 
 
 def test_numbers_as_ids_however_they_are_written(tmp_path):
@@ -174,13 +193,13 @@ def test_further_rows_bring_their_features(tmp_path):
     data = rows(tmp_path)
     clean = read_clean(str(tmp_path / "gold.csv"), data)
     _, encoder = data.inputs(np.arange(4))
-    np.testing.assert_array_equal(clean_inputs(clean, encoder), [[3.5], [4.5]])
+    np.testing.assert_array_equal(clean.inputs(encoder), [[3.5], [4.5]])
     assert names(clean) == ["cat", "dog"]
     np.savez(tmp_path / "more.npz", X_valid=np.ones((2, 3)), y=np.array(["cat", "dog"]))
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))
     data = TrainingData("x", Candidates.from_sets(SETS), read_table(tmp_path / "x.npy"))
     clean = read_clean(str(tmp_path / "more.npz"), data)
-    assert clean_inputs(clean, data.inputs(np.arange(4))[1]).shape == (2, 3)
+    assert clean.inputs(data.inputs(np.arange(4))[1]).shape == (2, 3)
 
 
 # ---- which are learned from -------------------------------------------------------------------
@@ -191,42 +210,41 @@ def test_rows_kept_aside_are_enough_or_none(n, share, seed):
     columns = np.full(n + 10, -1)
     columns[5 : n + 5] = np.arange(n) % 3
     clean = CleanLabels(columns)
-    aside = clean.kept_aside(share, seed)
-    assert set(aside) <= set(clean.rows)
-    assert len(aside) == 0 or len(aside) >= 15  # 20 up to the rounding of three classes
+    clean.divide(True, share, seed)
+    assert set(clean.aside) <= set(clean.rows)
+    assert len(clean.aside) == 0 or len(clean.aside) >= 15  # 20 up to the rounding of three classes
     if n * share < 20:
-        assert len(aside) == 0
+        assert len(clean.aside) == 0
 
 
 def test_nothing_kept_aside_is_learned_from():
-    n = 200
-    data = TrainingData("x", Candidates.from_mask(np.eye(2, dtype=bool)[np.arange(n) % 2], ["a", "b"]))
+    n, names = 200, np.array(["a", "b"], dtype=object)
     columns = np.where(np.arange(n) < 150, np.arange(n) % 2, -1)
-    division = divide(data, CleanLabels(columns), learns=True, share=0.2, seed=0)
-    assert len(division.aside) == 30
-    assert not set(division.aside) & set(division.rows)
-    assert not set(division.aside) & set(division.encoder_rows)
-    given_labels = division.clean_argument(np.array(["a", "b"], dtype=object), None)
-    assert len(given_labels) == len(division.rows) == 170
+    clean = CleanLabels(columns)
+    clean.divide(learns=True, share=0.2, seed=0)
+    assert len(clean.aside) == 30
+    assert clean.left_out.tolist() == clean.checked.tolist() == clean.aside.tolist()
+    rows = np.setdiff1d(np.arange(n), clean.left_out)
+    given_labels = clean.argument(names, rows, None)
+    assert len(given_labels) == len(rows) == 170
     assert sum(v is not None for v in given_labels) == 120
-    assert division.left_out() == {i: i % 2 for i in division.aside.tolist()}
-    assert division.trusted(n).sum() == 150
+    assert len(clean.trusted) == 150
     # a method that learns from no clean row: all of them are checked, and leave training as clean rows
-    division = divide(data, CleanLabels(columns), learns=False, share=0.2, seed=0)
-    assert len(division.aside) == 150
-    assert len(division.rows) == n
-    assert len(division.encoder_rows) == 50
-    assert "all are checked" in division.sentence()
-    assert "too few" in divide(data, CleanLabels(columns), learns=True, share=0.1, seed=0).sentence()
+    clean.divide(learns=False, share=0.2, seed=0)
+    assert len(clean.aside) == len(clean.checked) == 150
+    assert len(clean.left_out) == 0
+    assert "all are checked" in clean.sentence()
+    few = CleanLabels(columns)
+    few.divide(learns=True, share=0.1, seed=0)
+    assert "too few" in few.sentence()
+    assert CleanLabels(np.full(n, -1)).argument(names, np.arange(n), None) is None
 
 
 def test_further_rows_are_divided_as_well(tmp_path):
-    data = TrainingData("x", Candidates.from_mask(np.eye(3, dtype=bool)[np.arange(9) % 3]))
     clean = CleanLabels(np.arange(120) % 3, further=Table(tmp_path / "f.csv", {"x": list(range(120))}))
-    division = divide(data, clean, learns=True, share=0.2, seed=0)
-    x, labels = division.clean_argument(np.array(["a", "b", "c"], dtype=object), np.arange(120.0)[:, None])
+    clean.divide(learns=True, share=0.2, seed=0)
+    names = np.array(["a", "b", "c"], dtype=object)
+    x, labels = clean.argument(names, np.arange(9), np.arange(120.0)[:, None])
     assert len(x) == len(labels) == 96
-    assert not set(x[:, 0].astype(int)) & set(division.aside.tolist())
-    assert len(division.rows) == 9
-    assert division.left_out() == {}
-    assert not division.trusted(9).any()
+    assert not set(x[:, 0].astype(int)) & set(clean.aside.tolist())
+    assert len(clean.left_out) == len(clean.checked) == len(clean.trusted) == 0

@@ -14,13 +14,13 @@ NAMES = ("crow", "jay")
 N = 40
 
 
-def write_table(path, order, name="tag"):
-    """Rows t0, t1, … in some order, most of them with both candidates."""
+def write_table(path, order, name="tag", gaps=()):
+    """Rows t0, t1, … in some order, most of them with both candidates; those in the gaps without any."""
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([name, "weight", "labels"])
         for i in order:
-            sets = NAMES[i % 2] if i % 5 == 4 else "crow|jay"
+            sets = "" if i in gaps else NAMES[i % 2] if i % 5 == 4 else "crow|jay"
             writer.writerow([f"t{i}", i % 2 + i / 100, sets])
 
 
@@ -153,3 +153,30 @@ def test_without_ids_rows_with_equal_sets_that_change_places_are_noticed(fit, tm
     after = ReviewData.load(tmp_path / "other")
     assert after.candidates.hash == before.candidates.hash  # the sets alone would not have told
     assert Decisions(tmp_path / "model", after).decided == {}
+
+
+GAPS = (3, 11, 12)
+
+
+def test_rows_without_candidates_do_not_hide_the_ids_of_the_others(fit, tmp_path):
+    write_table(tmp_path / "t.csv", range(N), gaps=GAPS)
+    assert fit("--id", "tag")[0] == 0
+    decided(tmp_path / "model", LABELS)
+    write_table(tmp_path / "t.csv", ORDERS["reversed"], gaps=GAPS)
+    code, said = fit("--clean", "model/decisions.jsonl", out="more")
+    assert code == 0, said
+    assert trusted(tmp_path / "more") == LABELS
+
+
+def test_numbers_of_rows_are_no_ids_where_some_have_no_candidates(fit, tmp_path):
+    write_table(tmp_path / "t.csv", range(N), gaps=GAPS)
+    assert fit()[0] == 0
+    data = ReviewData.load(tmp_path / "model")
+    assert data.ids[3] == "4"  # shown as in the table
+    Decisions(tmp_path / "model", data).append(3, "decide", 1)
+    assert fit("--clean", "model/decisions.jsonl", out="more")[0] == 0
+    assert trusted(tmp_path / "more") == {"4": "jay"}
+    write_table(tmp_path / "t.csv", ORDERS["two rows swapped"], gaps=GAPS)
+    code, said = fit("--clean", "model/decisions.jsonl", out="other")
+    assert code == 1
+    assert "moved or changed" in said

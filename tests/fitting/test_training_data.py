@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from oneof.app.fit.outcome import shown_columns
 from oneof.app.fit.training_data import from_images, from_table
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
@@ -41,7 +42,7 @@ def test_a_column_of_the_table(here):
     x, encoder = data.inputs(np.arange(4))
     assert encoder.column_names == ["size", "colour"]
     assert x.shape == (4, 3)
-    assert data.shown(encoder)["colour"] == ["blue", "red", "blue", "red"]
+    assert shown_columns(data.table, encoder)["colour"] == ["blue", "red", "blue", "red"]
 
 
 @pytest.mark.parametrize("column", ["name", None])

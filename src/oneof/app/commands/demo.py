@@ -10,8 +10,10 @@ import numpy as np
 
 from oneof.app.commands.show import open_page, show_table
 from oneof.tables.files import replacing, write_text
+from oneof.tables.writers import write_lines
 
 if TYPE_CHECKING:
+    from oneof.candidates import Candidates
     from oneof.training import Trained
 
 NO_PICTURE = "none, it needs matplotlib: pip install 'oneof[report]'"
@@ -24,6 +26,8 @@ LINES: dict[str, dict[str, Any]] = {
 }
 
 NETS = {"mlp": "an MLP", "linear": "a linear model"}
+SHOWN, COUNTED = 12, 50
+"""Rows on the page, and rows at the head of the list whose labels are counted."""
 
 
 @dataclass
@@ -50,8 +54,6 @@ class Demo:
     """Open the page in the browser, where there is a screen."""
 
     def run(self) -> int:
-        from oneof.app.commands.demo_page import write_page
-
         if self.seeds < 1:
             raise ValueError(f"--seeds {self.seeds}: give a number of at least 1.")
         history: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in LINES}
@@ -69,21 +71,20 @@ class Demo:
 
         several = self.seeds > 1
         spread = f"mean ± standard deviation of {self.seeds} seeds, in %" if several else "one seed, in %"
-        table = []
-        lines = ["method,test_mean,test_std,pseudo_label_mean,pseudo_label_std"]
+        table, lines = [], []
         for name in LINES:
-            cells, values = [], []
-            for key in ("test", "pseudo_labels"):
+            cells, line = [name], {"method": name}
+            for key, column in (("test", "test"), ("pseudo_labels", "pseudo_label")):
                 last = np.array([100 * rows[-1][key] for rows in history[name]])
                 mean, std = last.mean(), last.std(ddof=1) if several else 0.0
                 cells.append(f"{mean:.1f} ± {std:.1f}" if several else f"{mean:.1f}")
-                values += [f"{mean:.3f}", f"{std:.3f}" if several else ""]
-            table.append((name, *cells))
-            lines.append(",".join([name, *values]))
+                line |= {f"{column}_mean": f"{mean:.3f}", f"{column}_std": f"{std:.3f}" if several else ""}
+            table.append(cells)
+            lines.append(line)
         accuracies, title = ("new digits", "training digits"), f"right labels, {self.net} model, {spread}"
         show_table(title, ("method", *accuracies), table, right=accuracies)
         self.out.mkdir(parents=True, exist_ok=True)
-        write_text(self.out / "table.csv", "\n".join(lines) + "\n")
+        write_lines(self.out / "table.csv", lines)
         picture = self._plot(history)
         page = self.out / "index.html"
         setting = (
@@ -93,7 +94,7 @@ class Demo:
         )
         shown = {"setting": setting, "spread": f"{spread}.", "picture": picture}
         whole = [("method", *accuracies), *table]
-        write_page(page, first["x"], doubting, first["candidates"], table=whole, **shown)
+        write_text(page, _page(first["x"], doubting, first["candidates"], table=whole, **shown))
         print(f"table:   {self.out / 'table.csv'}")
         print(f"picture: {picture or NO_PICTURE}")
         print(f"page:    {page}")
@@ -182,3 +183,37 @@ def digits_problem(seed: int, rate: float) -> dict[str, Any]:
         "clean": CleanRows(x[split.validation], np.eye(10, dtype=bool)[y[split.validation]]),
         "test": (x[split.test], y[split.test]),
     }
+
+
+def _page(x: np.ndarray, trained: Trained, candidates: Candidates, **shown: Any) -> str:
+    """What was found, and the rows worth a second look.
+
+    Also shown are `table`, which begins with its headings, `picture`, and the sentences of the page.
+    """
+    import torch
+
+    from oneof.app.review import ReviewData, rank_rows
+    from oneof.lab.rendering import render
+
+    with torch.no_grad():
+        logits = trained.method.logits(trained.state.eval(), torch.from_numpy(x))
+    labels, truth = trained.pseudo_labels, np.asarray(candidates.truth)
+    nobody = np.zeros(len(x), dtype=bool)
+    data = ReviewData(candidates, logits.softmax(dim=-1).numpy(), transduction=labels, trusted=nobody)
+    order = [doubt.row for doubt in rank_rows(data)]
+    wrong, head = labels.argmax(axis=1) != truth, order[:COUNTED]  # here the truth is known
+    found = (
+        f"Of the first {len(head)} labels on this list {wrong[head].mean():.0%} are wrong, of all "
+        f"{len(x):,} {wrong.mean():.0%}."
+    )
+    rows = [
+        {
+            "pixels": x[row].tolist(),
+            "candidates": candidates.take([row]).positions.tolist(),
+            "label": int(labels[row].argmax()),
+            "belief": f"{labels[row].max():.0%}",
+            "truth": int(truth[row]),
+        }
+        for row in order[:SHOWN]
+    ]
+    return render("demo.html", Path(__file__).parent, found=found, rows=rows, **shown)

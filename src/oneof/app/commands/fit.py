@@ -19,7 +19,7 @@ from oneof.tables.files import only_plain_entries
 from oneof.tables.text import TextForm
 
 if TYPE_CHECKING:
-    from oneof.app.fit.clean import Division
+    from oneof.app.fit.clean import CleanLabels
     from oneof.app.fit.outcome import Fitted
     from oneof.app.fit.training_data import TrainingData
     from oneof.classifier.estimator import PartialLabelClassifier
@@ -113,7 +113,7 @@ class Fit:
     def run(self) -> int:
         began = time.perf_counter()  # a budget pays for the imports too
 
-        from oneof.app.fit.clean import clean_inputs, divide, read_all_clean
+        from oneof.app.fit.clean import read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
         from oneof.app.fit.plan import parse_budget, parse_memory
         from oneof.tables.free_text import use_sentences
@@ -125,17 +125,19 @@ class Fit:
         clean = read_all_clean(self.clean, data, self.id)
         net = self.net if self.net != "auto" else "mlp" if data.pixels is None else "resnet18"
         model = self._model(net)
-        learns = clean is not None and self._learns(model, data, len(clean))
-        division = divide(data, clean, learns, self.check_share, self.seed)
+        learns = len(clean) > 0 and self._learns(model, data, len(clean))
+        clean.divide(learns, self.check_share, self.seed)
+        everything = np.arange(len(data))
+        rows, to_encode = np.setdiff1d(everything, clean.left_out), np.setdiff1d(everything, clean.checked)
         taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
         sentences = None if self.embed is None else use_sentences(self.embed)
-        x, encoder = data.inputs(division.encoder_rows, self.features, taken, self.text, sentences)
+        x, encoder = data.inputs(to_encode, self.features, taken, self.text, sentences)
         names = np.array(data.candidates.classes, dtype=object)
-        further = None if clean is None else clean_inputs(clean, encoder)
-        for line in self._about(data, encoder, clean, division):
+        further = clean.inputs(encoder)
+        for line in self._about(data, encoder, clean):
             print(line)
 
-        rows, argument = division.rows, division.clean_argument(names, further)
+        argument = clean.argument(names, rows, further)
         sets = data.candidates.take(rows)
         inputs = x if len(rows) == len(x) else x[rows]  # an array in a file stays there
         self._claim_folder()
@@ -151,7 +153,8 @@ class Fit:
             raise KeyboardInterrupt(told) from None
         if model.max_seconds is not None and len(model.history_) < epochs:
             print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
-        fitted = Fitted(data, division, model, encoder, x, check_model(model, division, x, further, names))
+        checked = check_model(model, clean, x if further is None else further, names)
+        fitted = Fitted(data, clean, rows, model, encoder, x, checked)
         fitted.write(self.out)
         if self.report:
             fitted.write_report(self.out, time.perf_counter() - began)
@@ -228,8 +231,8 @@ class Fit:
         recipe = replace(model.recipe(), clean_weight=weight)
         return learns_from_clean(make_method(model.method, model.method_params), recipe, len(data))
 
-    def _about(self, data: TrainingData, encoder: Any, clean: Any, division: Division) -> list[str]:
-        lines = [*data.notes, *([] if clean is None else clean.notes)]
+    def _about(self, data: TrainingData, encoder: Any, clean: CleanLabels) -> list[str]:
+        lines = [*data.notes, *clean.notes]
         if encoder is None:
             assert data.pixels is not None
             lines.append(f"images of {' x '.join(map(str, data.pixels.shape[1:]))}")
@@ -238,9 +241,7 @@ class Fit:
             more = f", … {names[-1]}" if len(names) > SHOWN_NAMES else ""
             lines.append(f"{encoder.describe()}: {', '.join(names[:SHOWN_NAMES])}{more}")
             lines += [f'left out: column "{name}" {why}' for name, why in encoder.left_out.items()]
-        if clean is not None:
-            lines.append(division.sentence())
-        return lines
+        return [*lines, clean.sentence()] if len(clean) else lines
 
     def _plan(
         self,

@@ -1,6 +1,6 @@
 """Trusted labels: a column of the table, a file of ids and labels, decisions of a review, or further rows.
 
-And who learns from what: rows for training, trusted labels to learn from, and some kept aside to check.
+Some are kept aside: nothing is learned from them, so that a model can be checked.
 """
 
 from __future__ import annotations
@@ -31,12 +31,19 @@ FEWEST_CHECKED = 20
 
 @dataclass
 class CleanLabels:
-    """Labels that can be trusted: of training rows, or of further rows that bring their own features."""
+    """Labels that can be trusted: of training rows, or of further rows that bring their own features.
+
+    Some, or all, are kept aside: nothing is learned from them.
+    """
 
     columns: np.ndarray
     """Column of the class, -1 where it is not known: one per training row, or one per further row."""
     further: Table | None = None
     notes: list[str] = field(default_factory=list)
+    learns: bool = True
+    """Whether the method learns from clean rows at all."""
+    aside: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Places in `columns` of labels that nothing is learned from."""
 
     @property
     def rows(self) -> np.ndarray:
@@ -46,24 +53,77 @@ class CleanLabels:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def kept_aside(self, share: float, seed: int) -> np.ndarray:
-        """Rows (among `rows`) that nothing is learned from, so that the accuracy on them is honest.
+    def divide(self, learns: bool, share: float, seed: int) -> None:
+        """Keep a part aside, all of them where the method does not learn from any.
 
-        Stratified. None where they would be fewer than 20: their accuracy would say little, and the
-        model needs them more.
+        Stratified, so that the accuracy on them is honest. None where they would be fewer than 20: their
+        accuracy would say little, and the model needs them more.
         """
-        rows = self.rows
-        if share <= 0 or len(rows) * share < FEWEST_CHECKED:
-            return np.zeros(0, dtype=np.int64)
-        return rows[divide_rows(len(rows), share, seed, self.columns[rows])[1]]
+        self.learns, rows = learns, self.rows
+        if not learns:
+            self.aside = rows
+        elif share > 0 and len(rows) * share >= FEWEST_CHECKED:
+            self.aside = rows[divide_rows(len(rows), share, seed, self.columns[rows])[1]]
+
+    @property
+    def trusted(self) -> np.ndarray:
+        """Training rows whose label was given."""
+        return self.rows if self.further is None else self.rows[:0]
+
+    @property
+    def checked(self) -> np.ndarray:
+        """Training rows that are kept aside: they do not decide how a table is encoded."""
+        return self.aside if self.further is None else self.aside[:0]
+
+    @property
+    def left_out(self) -> np.ndarray:
+        """Training rows that `fit` never sees."""
+        return self.checked if self.learns else self.aside[:0]
+
+    def inputs(self, encoder: TableEncoder | None) -> np.ndarray | None:
+        """Features of further clean rows, encoded like the training rows; None where there are none."""
+        if self.further is None:
+            return None
+        if encoder is None:
+            raise DataError(
+                f"{self.further.path}: clean rows with features go with a table, not with images."
+            )
+        columns = dict(self.further.columns)
+        vectors = [name for name, values in columns.items() if getattr(values, "ndim", 1) == 2]
+        if len(encoder.codes) == 1 and encoder.codes[0].kind == "vector" and len(vectors) == 1:
+            columns = {encoder.codes[0].name: columns[vectors[0]]}  # two matrices need no common name
+        return encoder.transform(Table(self.further.path, columns))
+
+    def argument(self, names: np.ndarray, rows: np.ndarray, further: np.ndarray | None) -> Any:
+        """What `fit(clean=...)` gets beside these training rows."""
+        if further is not None:
+            learned = np.setdiff1d(self.rows, self.aside) if self.learns else self.rows
+            return further[learned], names[self.columns[learned]]
+        labels = np.full(len(self.columns), None, dtype=object)
+        labels[self.rows] = names[self.columns[self.rows]]
+        return labels[rows] if len(self) else None
+
+    def sentence(self) -> str:
+        """What became of them."""
+        n, aside = len(self), len(self.aside)
+        if not n:
+            return "No trusted labels were given."
+        if not self.learns:
+            return f"{n} trusted labels were given; the method does not learn from them, so all are checked."
+        if aside:
+            return f"{n} trusted labels were given: {n - aside} were learned from, {aside} kept aside."
+        return (
+            f"{n} trusted labels were given and all were learned from: too few to keep some aside, or none "
+            "were to be."
+        )
 
 
-def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels | None:
-    """What one `--clean` or several name. Where two have a label for a row, the later one counts."""
+def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels:
+    """What `--clean` names, once or several times. Where two have a label for a row, the later one counts."""
     parts = [read_clean(value, data, ids) for value in values]
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    columns, notes = np.full(len(data), -1), []
+    if len(parts) == 1:
+        return parts[0]
+    made = CleanLabels(np.full(len(data), -1))
     for value, part in zip(values, parts):
         if part.further is not None:
             raise DataError(
@@ -71,16 +131,17 @@ def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = 
                 f"{len(parts)} sources.\n"
                 "  Several sources can only say labels of the training rows; put further rows into one table."
             )
+        columns, classes = made.columns, data.candidates.classes
         changed = np.flatnonzero((columns >= 0) & (part.columns >= 0) & (columns != part.columns))
         if len(changed):
-            i, classes = int(changed[0]), data.candidates.classes
-            notes.append(
+            i = int(changed[0])
+            made.notes.append(
                 f"{len(changed)} trusted labels are others in {value} (first: row {data.name_of(i)}, "
                 f"{classes[columns[i]]} becomes {classes[part.columns[i]]}); the later source counts"
             )
         columns[part.rows] = part.columns[part.rows]
-        notes += part.notes
-    return CleanLabels(columns, notes=notes)
+        made.notes += part.notes
+    return made
 
 
 def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanLabels:
@@ -108,19 +169,6 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
         which = "of rows without features or candidates, and not used"
         made.notes.append(f"{unused} trusted labels of {value} are {which}")
     return made
-
-
-def clean_inputs(clean: CleanLabels, encoder: TableEncoder | None) -> np.ndarray | None:
-    """Features of further clean rows, encoded like the training rows; None where there are none."""
-    if clean.further is None:
-        return None
-    if encoder is None:
-        raise DataError(f"{clean.further.path}: clean rows with features go with a table, not with images.")
-    columns = dict(clean.further.columns)
-    vectors = [name for name, values in columns.items() if getattr(values, "ndim", 1) == 2]
-    if len(encoder.codes) == 1 and encoder.codes[0].kind == "vector" and len(vectors) == 1:
-        columns = {encoder.codes[0].name: columns[vectors[0]]}  # two matrices need no common name
-    return encoder.transform(Table(clean.further.path, columns))
 
 
 def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray:
@@ -224,16 +272,17 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
             f"{clean.path} names rows by id ({given[0]!r}), but the training rows have none.\n"
             '  Say which column has the ids: --id COLUMN. Or name rows by number, in a column "row".'
         )
-    there = list(map(str, range(len(data)))) if by_number else list(data.ids or ())
+    there = list(map(str, data.numbers)) if by_number else list(data.ids or ())
     place = {name: i for i, name in enumerate(there)}
     names = [cell_text(name) for name in given]
-    rest = set() if by_number else set(data.rest_ids)
+    rest = set(map(str, data.rest_numbers)) if by_number else set(data.rest_ids)
     absent = [value for value, name in zip(given, names) if name not in place and name not in rest]
     if absent and (by_number or "unknown-tasks" not in data.accept):
+        last = max([*data.numbers, *data.rest_numbers])
         raise DataError(
             f"{clean.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
             f"{short(absent, 5)}.\n"
-            f"  The training rows are {f'0 to {len(data) - 1}' if by_number else short(there, 5)}."
+            f"  The training rows are {f'0 to {last}' if by_number else short(there, 5)}."
             + ("" if by_number else "\n  To leave such labels out: --accept unknown-tasks.")
         )
     rest.update(str(cell_text(value)) for value in absent)
@@ -249,79 +298,3 @@ def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -
             )
         labels[row] = before if value is None else value
     return labels, sum(name in rest for name in names)
-
-
-# ---- who learns from what ---------------------------------------------------------------------
-
-
-@dataclass
-class Division:
-    """The rows `fit` gets, and the clean rows that it does not learn from."""
-
-    rows: np.ndarray
-    """Training rows handed to `fit`."""
-    aside: np.ndarray
-    """Places in `clean.columns` of labels that nothing is learned from."""
-    clean: CleanLabels | None
-    learns: bool
-    """Whether the method learns from clean rows at all."""
-
-    @property
-    def encoder_rows(self) -> np.ndarray:
-        """Rows that decide how a table is encoded: none that are kept aside."""
-        if self.clean is None or self.clean.further is not None:
-            return self.rows
-        return np.setdiff1d(self.rows, self.aside)
-
-    def trusted(self, n_rows: int) -> np.ndarray:
-        """Boolean (n,): training rows whose label was given."""
-        made = np.zeros(n_rows, dtype=bool)
-        if self.clean is not None and self.clean.further is None:
-            made[self.clean.rows] = True
-        return made
-
-    def left_out(self) -> dict[int, int]:
-        """Training rows that `fit` never sees, with the column of their label."""
-        if self.clean is None or self.clean.further is not None or not self.learns:
-            return {}
-        return dict(zip(self.aside.tolist(), self.clean.columns[self.aside].tolist()))
-
-    def clean_argument(self, names: np.ndarray, further: np.ndarray | None) -> Any:
-        """What `fit(clean=...)` gets."""
-        clean = self.clean
-        if clean is None:
-            return None
-        if clean.further is None:
-            labels = np.full(len(clean.columns), None, dtype=object)
-            labels[clean.rows] = names[clean.columns[clean.rows]]
-            return labels[self.rows]
-        assert further is not None
-        learned = np.setdiff1d(clean.rows, self.aside) if self.learns else clean.rows
-        return further[learned], names[clean.columns[learned]]
-
-    def sentence(self) -> str:
-        """What became of the trusted labels."""
-        if self.clean is None:
-            return "No trusted labels were given."
-        n, aside = len(self.clean), len(self.aside)
-        if not self.learns:
-            return f"{n} trusted labels were given; the method does not learn from them, so all are checked."
-        if aside:
-            return f"{n} trusted labels were given: {n - aside} were learned from, {aside} kept aside."
-        return (
-            f"{n} trusted labels were given and all were learned from: too few to keep some aside, or none "
-            "were to be."
-        )
-
-
-def divide(data: TrainingData, clean: CleanLabels | None, learns: bool, share: float, seed: int) -> Division:
-    """Keep a part of the trusted labels aside, all of them where the method does not learn from any."""
-    rows = np.arange(len(data))
-    if clean is None:
-        return Division(rows, np.zeros(0, dtype=np.int64), None, learns)
-    if not learns:
-        return Division(rows, clean.rows, clean, learns)
-    aside = clean.kept_aside(share, seed)
-    if clean.further is None:
-        rows = np.setdiff1d(rows, aside)
-    return Division(rows, aside, clean, learns)

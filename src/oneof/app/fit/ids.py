@@ -28,17 +28,14 @@ def as_ids(values: Any, what: str) -> tuple[str, ...]:
     return tuple(first)
 
 
-def without_repeats(table: Table, column: str) -> Table:
-    """The table without rows that stand in it before, the same in every cell; itself where any differ."""
+def distinct_rows(table: Table, column: str) -> np.ndarray:
+    """Rows without those that stand in the table before, the same in every cell; all where any differ."""
     first: dict[str | None, int] = {}
-    kept = []
     for i, name in enumerate(map(cell_text, table.column(column))):
         before = first.setdefault(name, i)
-        if before == i:
-            kept.append(i)
-        elif _cells(table, i) != _cells(table, before):
-            return table
-    return table.take(np.array(kept, dtype=np.int64))
+        if before != i and _cells(table, i) != _cells(table, before):
+            return np.arange(len(table))
+    return np.array(list(first.values()), dtype=np.int64)
 
 
 def _cells(table: Table, row: int) -> list[str]:

@@ -12,36 +12,33 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from oneof.app.fit.clean import Division
+from oneof.app.fit.clean import CleanLabels
 from oneof.app.fit.plan import as_time
 from oneof.app.fit.training_data import TrainingData
 from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
 from oneof.app.fit_page.page import REVIEWED, model_settings, write_fit_report
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import places_of
-from oneof.candidates.cells import SEPARATOR
+from oneof.candidates.cells import SEPARATOR, native
 from oneof.candidates.compact import Beliefs, CompactSets, beliefs, best
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
+from oneof.tables.table import Table
 from oneof.tables.writers import write_lines, writing
 
 LINES = 50_000
 """Lines of `labels.csv` that are written at a time."""
+MOST_SHOWN = 8
+LONGEST_SHOWN = 300
 
 
 def check_model(
-    model: PartialLabelClassifier,
-    division: Division,
-    x: np.ndarray,
-    further: np.ndarray | None,
-    names: np.ndarray,
+    model: PartialLabelClassifier, clean: CleanLabels, x: np.ndarray, names: np.ndarray
 ) -> Checked | None:
-    """The model on rows that nothing was learned from; its prediction sets go by them too."""
-    if not len(division.aside):
+    """The model on clean rows that nothing was learned from; its prediction sets go by them too."""
+    if not len(clean.aside):
         return None
-    assert division.clean is not None
-    inputs = (x if further is None else further)[division.aside]
-    columns = division.clean.columns[division.aside]
+    inputs, columns = x[clean.aside], clean.columns[clean.aside]
     model.calibrate(inputs, names[columns], record_accuracy=True)
     return Checked(model.predict_proba(inputs), columns)
 
@@ -51,7 +48,9 @@ class Fitted:
     """A fitted model with the rows it came from."""
 
     data: TrainingData
-    division: Division
+    clean: CleanLabels
+    rows: np.ndarray
+    """Those that `fit` got."""
     model: PartialLabelClassifier
     encoder: TableEncoder | None
     x: np.ndarray
@@ -62,9 +61,8 @@ class Fitted:
         """(n, c): what the model made of the rows it got, and the trusted label of those kept aside."""
         n, c = self.data.candidates.shape
         place, trusted = np.full((2, n), -1)
-        place[self.division.rows] = np.arange(len(self.division.rows))
-        left = self.division.left_out()
-        trusted[list(left)] = list(left.values())
+        place[self.rows] = np.arange(len(self.rows))
+        trusted[self.clean.left_out] = self.clean.columns[self.clean.left_out]
 
         def said(rows: slice) -> np.ndarray:
             here, label = place[rows], trusted[rows]
@@ -81,7 +79,7 @@ class Fitted:
         if found is None:
             return None
         made = np.zeros(len(self.data))
-        made[self.division.rows] = found.wrong
+        made[self.rows] = found.wrong
         return made
 
     @cached_property
@@ -94,12 +92,13 @@ class Fitted:
                 lambda rows: self.model.predict_proba(self.x[rows]), data.candidates.compact
             ),
             transduction=self.transduction,
-            ids=data.ids,
+            ids=data.names,
+            ids_are_numbers=data.ids is None,
             answers=data.answers,
-            features=data.shown(self.encoder),
+            features=shown_columns(data.table, self.encoder),
             images=None if data.image_files is None else [str(path) for path in data.image_files],
             image_folder=None if data.image_folder is None else str(data.image_folder),
-            trusted=self.division.trusted(len(data)),
+            trusted=np.isin(np.arange(len(data)), self.clean.trusted),
             wrong=self.wrong,
             id_column=data.id_column,
             fingerprint=data.fingerprint,
@@ -134,7 +133,7 @@ class Fitted:
         sure = sure if self.wrong is None else 1 - self.wrong
         if said is not None:
             believed, sure = (np.append(*parts) for parts in zip((believed, sure), best(said)))
-        ids = None if data.ids is None else (*data.ids, *data.rest_ids)
+        ids = None if data.names is None else (*data.names, *data.rest_ids)
         with writing(path) as writer:
             for first in range(0, len(sure), LINES):
                 some = slice(first, min(first + LINES, len(sure)))
@@ -152,14 +151,12 @@ class Fitted:
     def write_report(self, folder: Path, seconds: float) -> FitFacts:
         """`report.html` in the folder."""
         data, model = self.data, self.model
-        outcome = FitOutcome(
+        outcome = FitOutcome.of(
+            model,
             data.source,
             self.review,
-            model.history_,
             checked=self.checked,
-            clean=self.division.sentence(),
-            choice=getattr(model, "selection_note_", f"Method: {model.method_.info.name}, as asked for."),
-            selection=getattr(model, "selection_", []),
+            clean=self.clean.sentence(),
             notes=data.notes,
             settings=self._settings(seconds),
         )
@@ -168,23 +165,47 @@ class Fitted:
 
     def _settings(self, seconds: float) -> dict[str, str]:
         """How the model was made, for the end of the report."""
-        data, division, encoder, model = self.data, self.division, self.encoder, self.model
+        data, clean, encoder, model = self.data, self.clean, self.encoder, self.model
         learned = "These rows were learned from: this is no test."
         made = {
-            "rows": f"{len(data):,}, {len(division.rows):,} of them in training",
+            "rows": f"{len(data):,}, {len(self.rows):,} of them in training",
             "candidates": data.candidates.describe(),
             "features": "images" if encoder is None else encoder.describe(),
-            "clean rows": f"{division.sentence()} Weight in the loss: {model.clean_weight_:g}.",
+            "clean rows": f"{clean.sentence()} Weight in the loss: {model.clean_weight_:g}.",
             **model_settings(model),
             "time": as_time(seconds),
             "curve": "Clean rows predicted right, by epoch. "
-            + (learned if division.learns else "Nothing was learned from them."),
+            + (learned if clean.learns else "Nothing was learned from them."),
         }
         if encoder is not None and encoder.left_out:
             made["left out"] = "; ".join(f"{name} {why}" for name, why in encoder.left_out.items())
         known = data.candidates.provenance
         origin = ", ".join(f"{name} {known[name]}" for name in ("format", "rule", "file") if name in known)
         return {**made, "origin of the candidates": origin} if origin else made
+
+
+def shown_columns(table: Table | None, encoder: TableEncoder | None) -> dict[str, list[Any]] | None:
+    """A few columns that help a person to judge a row: texts first."""
+    if table is None or encoder is None:
+        return None
+    prose = [code.name for code in encoder.codes if code.kind in ("text", "sentence")]
+    words = [name for name, why in encoder.left_out.items() if "text" in why]
+    names = list(dict.fromkeys([*prose, *words, *encoder.column_names]))
+    names = [name for name in names if _single(table.columns[name])]
+    return {name: list(map(_shown, table.columns[name])) for name in names[:MOST_SHOWN]} or None
+
+
+def _single(values: Any) -> bool:
+    """Whether a column has one value per row: vectors are nothing to read."""
+    first = values[0] if len(values) else None
+    return getattr(values, "ndim", 1) == 1 and not isinstance(first, list | tuple | np.ndarray)
+
+
+def _shown(value: Any) -> Any:
+    value = native(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return str(value)[:LONGEST_SHOWN] + "…" * (len(str(value)) > LONGEST_SHOWN)
 
 
 def thumbnails(pixels: np.ndarray | None, rows: list[int]) -> dict[int, str]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from oneof.app.fit.ids import as_ids, id_column, positions, row_numbers, without_repeats
+from oneof.app.fit.ids import as_ids, distinct_rows, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import counted, is_missing, native, spelling_of
+from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
 from oneof.candidates.compact import DENSE, row_blocks
 from oneof.candidates.questions import about_features, ask
 from oneof.tables.candidate_files import load_annotations
@@ -24,10 +24,8 @@ from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm
 
-MOST_SHOWN = 8
 ENOUGH = 1000
 """Rows to learn an encoder from that has nothing to learn."""
-LONGEST_SHOWN = 300
 
 
 @dataclass
@@ -37,7 +35,10 @@ class TrainingData:
     source: str
     """The files they come from, for people."""
     candidates: Candidates
-    table: Table | None = None
+    whole: Table | None = None
+    """The table as it is in its file."""
+    known: np.ndarray | None = None
+    """Which of its rows have candidates, in the order of these; default: all."""
     pixels: np.ndarray | None = None
     """uint8 (n, channels, height, width), where rows are images."""
     image_files: tuple[Path, ...] | None = None
@@ -50,17 +51,44 @@ class TrainingData:
     """Columns of the table that are no features."""
     notes: list[str] = field(default_factory=list)
     """What was decided on the way, for people."""
-    rest: Table | None = None
-    """Rows of the table without candidates: nothing is learned from them, but they are predicted."""
-    rest_ids: tuple[str, ...] = ()
     accept: Sequence[str] = ()
     """Answers to questions about the data; see `oneof.candidates.questions`."""
+
+    def __post_init__(self) -> None:
+        everything = np.arange(len(self) if self.whole is None else len(self.whole))
+        # where the rows with candidates stand in the table, and those without
+        self.numbers = everything if self.known is None else self.known
+        self.rest_numbers = np.setdiff1d(everything, self.numbers)
+        self.table = None if self.whole is None else self.whole.take(self.numbers)
+        if len(self.rest_numbers):
+            self.notes.append(
+                f"{len(self.rest_numbers)} of {len(everything)} rows have no candidates: nothing is learned "
+                "from them, labels.csv has what the model says of them"
+            )
 
     def __len__(self) -> int:
         return len(self.candidates)
 
     def name_of(self, row: int) -> Any:
-        return row if self.ids is None else self.ids[row]
+        return int(self.numbers[row]) if self.ids is None else self.ids[row]
+
+    @property
+    def rest(self) -> Table | None:
+        """Rows of the table without candidates: nothing is learned from them, but they are predicted."""
+        return self.whole.take(self.rest_numbers) if self.whole and len(self.rest_numbers) else None
+
+    @property
+    def rest_ids(self) -> tuple[str, ...]:
+        """Their ids; where the table has none, their numbers in it."""
+        if self.whole is None or self.id_column is None:
+            return tuple(map(str, self.rest_numbers))
+        names = self.whole.column(self.id_column)
+        return tuple(str(cell_text(names[i])) for i in self.rest_numbers.tolist())
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What people call the rows: by their ids or, where a table has gaps, by their numbers in it."""
+        return tuple(map(str, self.numbers)) if self.ids is None and len(self.rest_numbers) else self.ids
 
     @cached_property
     def fingerprint(self) -> str:
@@ -74,8 +102,9 @@ class TrainingData:
 
     def name_rows_by(self, column: str) -> None:
         """Take the ids of the rows from a column, which then is no feature."""
-        assert self.table is not None
-        self.ids = as_ids(self.table.column(column), f'column "{column}" of {self.table.path}')
+        assert self.whole is not None
+        names = as_ids(self.whole.column(column), f'column "{column}" of {self.whole.path}')
+        self.ids = tuple(names[i] for i in self.numbers.tolist())
         self.id_column = column
         self.taken.append(column)
 
@@ -123,11 +152,12 @@ class TrainingData:
 
     def rest_inputs(self, encoder: TableEncoder | None) -> np.ndarray | None:
         """What the network sees of the rows without candidates, where there are some."""
-        if self.rest is None:
+        rest = self.rest
+        if rest is None:
             return None
         if encoder is not None:
-            return encoder.transform(self.rest)
-        return next(v for v in self.rest.columns.values() if getattr(v, "ndim", 1) == 4)
+            return encoder.transform(rest)
+        return next(v for v in rest.columns.values() if getattr(v, "ndim", 1) == 4)
 
     def label_columns(self) -> list[str]:
         """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
@@ -152,17 +182,8 @@ class TrainingData:
                 f"{self.source} has {len(found)} arrays of images (rows, channels, height, width); a net for "
                 "images needs one.\n  Use --net mlp for tables and embeddings, or --images FOLDER."
             )
-        return replace(self, pixels=self.table.columns[found[0]])
-
-    def shown(self, encoder: TableEncoder | None) -> dict[str, list[Any]] | None:
-        """A few columns that help a person to judge a row: texts first."""
-        if self.table is None or encoder is None:
-            return None
-        prose = [code.name for code in encoder.codes if code.kind in ("text", "sentence")]
-        words = [name for name, why in encoder.left_out.items() if "text" in why]
-        names = list(dict.fromkeys([*prose, *words, *encoder.column_names]))
-        names = [name for name in names if _single(self.table.columns[name])]
-        return {name: list(map(_shown, self.table.columns[name])) for name in names[:MOST_SHOWN]} or None
+        self.pixels = self.table.columns[found[0]]
+        return self
 
 
 def _numbers(texts: set[Any]) -> bool:
@@ -178,9 +199,9 @@ def from_table(
     accept: Sequence[str] = (),
 ) -> TrainingData:
     """A table whose candidates are in one of its columns, or in a file made by `oneof candidates import`."""
-    table = whole = read_table(path, form)
-    if ids is not None:
-        table = without_repeats(whole, ids)
+    whole = read_table(path, form)
+    kept = np.arange(len(whole)) if ids is None else distinct_rows(whole, ids)
+    table = whole.take(kept)
     if candidates in table.columns:
         data = _from_column(table, candidates, ids, accept)
     else:
@@ -195,11 +216,11 @@ def from_table(
     data.notes[:0] = table.form.note(path) if table.form is not None else []
     if len(table) < len(whole):
         data.notes.append(f"rows that stand in {path} twice, counted once: {len(whole) - len(table)}")
+        data.whole, data.numbers, data.rest_numbers = whole, kept[data.numbers], kept[data.rest_numbers]
     return data
 
 
 def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequence[str]) -> TrainingData:
-    names = None if ids is None else as_ids(table.columns[ids], f'column "{ids}" of {table.path}')
     known = np.arange(len(table))
     if getattr(table.columns[candidates], "ndim", 1) == 1:
         labels = table.label_sets(candidates, accept)
@@ -207,27 +228,10 @@ def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequenc
     if not len(known):
         what = "is empty in every row: nothing can be learned."
         raise DataError(f'column "{candidates}" of {table.path} {what}')
-    here = table if len(known) == len(table) else table.take(known)
-    data = TrainingData(str(table.path), here.candidates(candidates, accept), here, taken=[candidates])
+    sets = table.take(known).candidates(candidates, accept)
+    data = TrainingData(str(table.path), sets, table, known, taken=[candidates])
     if ids is not None:
         data.name_rows_by(ids)
-    return _with_rest(data, table, known, names)
-
-
-def _with_rest(
-    data: TrainingData, table: Table, known: np.ndarray, names: Sequence[str] | None
-) -> TrainingData:
-    """Rows without candidates are kept to be predicted; a row without an id has its number in the table."""
-    rest = np.setdiff1d(np.arange(len(table)), known)
-    if len(rest):
-        there = list(map(str, range(len(table)))) if names is None else names
-        if data.ids is None:
-            data.ids = tuple(there[i] for i in known.tolist())
-        data.rest, data.rest_ids = table.take(rest), tuple(there[i] for i in rest.tolist())
-        data.notes.append(
-            f"{len(rest)} of {len(table)} rows have no candidates: nothing is learned from them, labels.csv "
-            "has what the model says of them"
-        )
     return data
 
 
@@ -277,20 +281,18 @@ def _matched(
     names, notes = None if found.ids is None else tuple(map(str, found.ids)), []
     by_column = ids or (None if names is None else id_column(table, names))
     numbers = None if by_column or names is None else row_numbers(names, len(table))
-    known, there = np.arange(len(table)), None
+    known = np.arange(len(table))
     if by_column is not None and names is not None:
         where = f'column "{by_column}" of {path}'
         there = as_ids(table.columns[by_column], where)
-        if "unknown-tasks" in accept:
-            inside = np.isin(names, there)
-            if not inside.all():
-                more = int((~inside).sum())
-                notes.append(f"{more} candidate sets are about rows that {path} does not have")
-                found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
-        positions(names, there, str(file), where, "\n  To leave such sets out: --accept unknown-tasks.")
-        known = np.flatnonzero(np.isin(there, names))
-        found = found.take(positions([there[i] for i in known.tolist()], names, where, str(file)))
-        names = tuple(there[i] for i in known.tolist())
+        inside = np.isin(names, there)
+        if "unknown-tasks" in accept and not inside.all():
+            notes.append(f"{int((~inside).sum())} candidate sets are about rows that {path} does not have")
+            found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
+        advice = "\n  To leave such sets out: --accept unknown-tasks."
+        known = positions(names, there, str(file), where, advice)
+        in_order = np.argsort(known)  # of the table
+        found, known = found.take(in_order), known[in_order]
         notes.append(f'rows are matched by the column "{by_column}"')
     elif numbers is not None:
         known = numbers
@@ -305,11 +307,11 @@ def _matched(
         notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
     elif by_column is not None:
         notes.append(f"{file} has no ids: rows are matched by their order")
-    source, here = f"{path} with {file}", table.take(known)
-    data = TrainingData(source, found.candidates, here, ids=names, answers=found.answers, notes=notes)
+    source = f"{path} with {file}"
+    data = TrainingData(source, found.candidates, table, known, ids=names, answers=found.answers, notes=notes)
     if by_column is not None:
         data.name_rows_by(by_column)
-    return _with_rest(data, table, known, there)
+    return data
 
 
 def _annotations(file: Path) -> Annotations:
@@ -321,19 +323,3 @@ def _annotations(file: Path) -> Annotations:
             f"  Make one with `oneof candidates import {file} --out FILE.npz`."
         )
     return load_annotations(file)
-
-
-# ---- what a person sees -----------------------------------------------------------------------
-
-
-def _single(values: Any) -> bool:
-    """Whether a column has one value per row: vectors are nothing to read."""
-    first = values[0] if len(values) else None
-    return getattr(values, "ndim", 1) == 1 and not isinstance(first, list | tuple | np.ndarray)
-
-
-def _shown(value: Any) -> Any:
-    value = native(value)
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return str(value)[:LONGEST_SHOWN] + "…" * (len(str(value)) > LONGEST_SHOWN)

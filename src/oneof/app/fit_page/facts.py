@@ -1,4 +1,4 @@
-"""The numbers and sentences of the report after a fit, made from what the fit left behind."""
+"""The numbers of the report after a fit, made from what the fit left behind."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import ReviewList
 from oneof.candidates import Candidates
-from oneof.candidates.cells import counted
 from oneof.candidates.compact import Beliefs, best, pairs_of
+from oneof.classifier.estimator import PartialLabelClassifier
 
 KEPT = 0.05
 """A candidate counts as alive while the model gives it more than this."""
@@ -85,7 +85,6 @@ class Checked:
     probabilities: np.ndarray
     columns: np.ndarray
     """Column of the trusted label of each row."""
-    source: str = "kept aside"
 
 
 @dataclass
@@ -108,10 +107,21 @@ class FitOutcome:
     thumbnails: dict[int, str] = field(default_factory=dict)
     """Small pictures of rows as data URIs."""
 
+    @classmethod
+    def of(cls, model: PartialLabelClassifier, title: str, data: ReviewData, **more: Any) -> FitOutcome:
+        """What a fitted model says of itself, and more."""
+        asked = f"Method: {model.method_.info.name}, as asked for."
+        choice, selection = getattr(model, "selection_note_", asked), getattr(model, "selection_", [])
+        return cls(title, data, model.history_, choice=choice, selection=selection, **more)
+
     @cached_property
     def listed(self) -> ReviewList:
         """The rows as a review lists them."""
         return ReviewList(self.data)
+
+    def by_epoch(self, name: str) -> list[float | None]:
+        """A number of every epoch, None where there is none."""
+        return [row.get(name) for row in self.history]
 
     @property
     def doubtful(self) -> list[int]:
@@ -172,6 +182,8 @@ class FitFacts:
         self.accuracy: Share | None = None
         self.bins: list[Bin] = []
         self.ece: float | None = None
+        self.excess = 0.0
+        """By how much confidence is above accuracy, in the mean of the checked rows."""
         self.mistakes: list[tuple[str, str, int]] = []
         if outcome.checked is not None and len(outcome.checked.columns):
             self._compare(outcome.checked, [str(name) for name in candidates.classes])
@@ -183,6 +195,7 @@ class FitFacts:
         self.accuracy = Share.of(right)
         self.bins = reliability(checked.probabilities.max(axis=1), right)
         self.ece = calibration_error(self.bins)
+        self.excess = sum(b.right.n * (b.confidence - b.right.value) for b in self.bins) / len(truth)
         both = np.column_stack([truth[~right], prediction[~right]])
         wrong, times = np.unique(both, axis=0, return_counts=True)
         for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
@@ -225,69 +238,3 @@ def _classes(
 
 def _counts(sizes: np.ndarray) -> dict[int, int]:
     return {size: int(count) for size, count in enumerate(np.bincount(sizes)) if count}
-
-
-# ---- in sentences -----------------------------------------------------------------------------
-
-
-def summary(outcome: FitOutcome, facts: FitFacts) -> list[str]:
-    """Plain sentences, the most important first."""
-    made = []
-    rows = f"{facts.learned:,} rows with {outcome.data.candidates.n_classes} classes"
-    if facts.accuracy is not None:
-        a = facts.accuracy
-        made.append(
-            f"The model learned from the candidates of {rows}. On {a.n} rows with a trusted label that it "
-            f"never saw it is right {a.value:.1%} of the time; with so many rows the true value lies between "
-            f"{a.low:.1%} and {a.high:.1%} (95 %)."
-        )
-        made.append(_calibrated(facts, a.n))
-    else:
-        made.append(
-            f"The model learned from the candidates of {rows}. Nobody can say how often it is right: there "
-            "are no rows with a trusted label that it did not learn from. "
-            + (outcome.clean or "No trusted labels were given.")
-        )
-    expected = outcome.data.expected_errors
-    if expected is not None:
-        made.append(
-            f"Of the {facts.learned:,} labels it chose among candidates about {expected:,} "
-            f"({expected / max(1, facts.learned):.1%}) are expected to be wrong; the most doubtful "
-            "ones are listed below."
-        )
-    if facts.resolved.n:
-        made.append(
-            f"Of the {facts.resolved.n:,} rows with more than one candidate it has made up its mind about "
-            f"{facts.resolved.value:.0%} (one label has at least {DECIDED:.0%} of the mass)."
-        )
-    if facts.changed.k:
-        made.append(
-            f"In {counted(facts.changed.k, 'row')} ({facts.changed.value:.1%}) it predicts another label "
-            f"than the one it was trained towards, in {facts.outside.k:,} of them one outside the candidates."
-        )
-    if facts.pairs and facts.pairs[0].rows > 1:
-        pair = facts.pairs[0]
-        names = f"“{pair.a}” and “{pair.b}” ({pair.rows:,} rows)"
-        made.append(f"The classes that stand together most often are {names}.")
-    if outcome.doubtful and expected is None:
-        doubtful = len(outcome.doubtful)
-        made.append(f"{doubtful:,} rows are worth a second look; the first of them are listed below.")
-    return made
-
-
-def _calibrated(facts: FitFacts, n: int) -> str:
-    """Whether probabilities can be read as they are."""
-    error = facts.ece
-    excess = sum(b.right.n * (b.confidence - b.right.value) for b in facts.bins) / max(1, n)
-    few = f" With {n} rows this is a rough figure." if n < 200 else ""
-    if error is None or error < 0.05:
-        return f"Its probabilities can be read as they are (calibration error {error:.1%}).{few}"
-    if abs(excess) < 0.02:
-        return f"Its probabilities are off in both directions (calibration error {error:.1%}).{few}"
-    way, where = "less sure than it could be", "below"
-    if excess > 0:
-        way, where = "surer than it should be", "above"
-    return (
-        f"It is {way}: its confidence is {abs(excess):.1%} {where} its accuracy on average "
-        f"(calibration error {error:.1%}).{few}"
-    )

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 import oneof
-from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts, FitOutcome, summary
+from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts, FitOutcome
 from oneof.app.review.folder import ReviewData
+from oneof.candidates.cells import counted
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.classifier.inputs import as_candidates, as_numpy, label_columns
 from oneof.classifier.standings import further_criteria
@@ -30,10 +31,6 @@ from oneof.training.recipe import choose_device
 
 TEMPLATES = Path(__file__).parent / "templates"
 REVIEWED = 50
-SHOWN_CANDIDATES = 6
-SHOWN_ANNOTATORS = 50
-UNBROKEN = 40
-"""Names and ids up to so many characters stay on one line."""
 
 
 def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
@@ -50,39 +47,15 @@ def render(outcome: FitOutcome, facts: FitFacts) -> str:
         TEMPLATES,
         outcome=outcome,
         facts=facts,
-        summary=summary(outcome, facts),
-        figures=draw(outcome, facts),
         classes=outcome.data.candidates.classes,
         review=[outcome.listed.facts(row) for row in outcome.doubtful[:REVIEWED]],
-        shown=SHOWN_CANDIDATES,
-        shown_annotators=SHOWN_ANNOTATORS,
-        unbroken=UNBROKEN,
+        further=further_criteria(outcome.selection),
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
-        further=further_criteria(outcome.selection),
         decided=DECIDED,
+        counted=counted,
+        **{draw.__name__: draw for draw in FIGURES},
     )
-
-
-def draw(outcome: FitOutcome, facts: FitFacts) -> dict[str, str | None]:
-    """The figures by name; None where there is nothing to draw."""
-    made: dict[str, str | None] = dict.fromkeys(("belief", "comparison", "reliability", "loss", "selection"))
-    made |= {
-        "confidence": confidence_histogram(facts.confidence, "probability of the predicted class"),
-        "sizes": size_bars(facts.sizes_before, facts.sizes_after, KEPT),
-    }
-    if len(facts.belief):
-        made["belief"] = confidence_histogram(facts.belief, "mass of the label believed in")
-    if facts.bins:
-        made["reliability"] = reliability_diagram(facts.bins)
-    if sum(row["rounds"] > 0 for row in outcome.selection) > 1:
-        made["comparison"] = comparison(outcome.selection)
-    history = outcome.history
-    if len(history) > 1:
-        made["loss"] = curve([row.get("loss") for row in history], "loss")
-    if any(row.get("selection") is not None for row in history):
-        made["selection"] = curve([row.get("selection") for row in history], "clean rows right", True)
-    return made
 
 
 # ---- from a model that was fitted in Python ----------------------------------------------------
@@ -144,16 +117,8 @@ def write_model_report(
         "clean rows": f"{model.n_clean_} ({model.clean_source_}), weight in the loss {model.clean_weight_:g}",
         "curve": "Clean rows, or rows held out of training, predicted right (or inside their set), by epoch.",
     }
-    outcome = FitOutcome(
-        title,
-        review,
-        model.history_,
-        checked=rows,
-        clean=f"{len(rows.columns)} rows with a known label were given to check by." if rows else "",
-        choice=getattr(model, "selection_note_", f"Method: {model.method_.info.name}."),
-        selection=getattr(model, "selection_", []),
-        settings=settings,
-    )
+    clean = f"{len(rows.columns)} rows with a known label were given to check by." if rows else ""
+    outcome = FitOutcome.of(model, title, review, checked=rows, clean=clean, settings=settings)
     return write_fit_report(path, outcome)
 
 
@@ -326,6 +291,7 @@ def curve(values: Sequence[float | None], y_label: str, percent: bool = False) -
     return frame.svg(f"{y_label} by epoch, from {points[0][1]:.3g} to {points[-1][1]:.3g}")
 
 
+FIGURES = (confidence_histogram, size_bars, reliability_diagram, comparison, curve)
 PERCENT = [(k / 4, f"{25 * k} %") for k in range(5)]
 
 

@@ -19,6 +19,7 @@ import os
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,12 +177,15 @@ class Decisions:
     def _row_here(self, found: dict[str, Any]) -> int | None:
         """The row that a line is about, None if it is about other data. Ids outlive row numbers."""
         row, name, ids = found.get("row"), found.get("id"), self.data.ids
+        if "action" not in found:  # by hand: counted as in the table
+            row = self._row_at.get(row)
         there = row is not None and 0 <= row < len(self.data)
         if name is None:  # numbers mean these rows only where nothing was moved or changed
             if found.get("data") not in (None, self.data.fingerprint):
                 return None
             if self.strict and not there:
-                raise self._wrong(f"row {row} is no training row; these are 0 to {len(self.data) - 1}.")
+                last = max(self._row_at, default=-1)
+                raise self._wrong(f"row {found['row']} is no training row; these are 0 to {last}.")
             return row if there else None
         if ids is not None and row is not None and there and cell_text(ids[row]) == cell_text(name):
             return row
@@ -192,6 +196,12 @@ class Decisions:
                 what = f"no row has that id; ids are {short(ids, 5)}."
             raise self._wrong(f"it is about the row with the id {name!r}, but {what}")
         return here
+
+    @cached_property
+    def _row_at(self) -> dict[Any, int]:
+        """Rows by their numbers in the table, which may have others without candidates."""
+        numbers = getattr(self.data, "numbers", range(len(self.data)))
+        return {int(number): row for row, number in enumerate(numbers)}
 
     def _wrong(self, text: str) -> ReviewError:
         return ReviewError(f"{self.path}, line {self._lines + 1}: {text}")
@@ -227,13 +237,14 @@ class Decisions:
             raise ReviewError(f"{action} with label {label}: deciding needs a label, skipping has none.")
 
     def _line(self, event: Event) -> bytes:
+        ids = None if getattr(self.data, "ids_are_numbers", False) else self.data.ids
         found: dict[str, Any] = {
             "row": event.row,
-            "id": None if self.data.ids is None else self.data.ids[event.row],
+            "id": None if ids is None else ids[event.row],
             "label": None if event.label is None else self.data.candidates.classes[event.label],
             "action": event.action,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        if self.data.ids is None:
+        if ids is None:
             found["data"] = self.data.fingerprint
         return json.dumps(seal(found), ensure_ascii=False).encode(errors="surrogatepass") + b"\n"

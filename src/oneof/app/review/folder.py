@@ -33,6 +33,8 @@ from oneof.tables.unpacking import stored_arrays
 
 FORMAT, LARGE = 1, 2
 """A large review has sparse arrays, and its sets by position."""
+AS_THEY_ARE = ("ids", "ids_are_numbers", "id_column", "fingerprint", "image_folder")
+"""Fields that stand in the file of names under their own."""
 CSR, ANSWER = ("data", "indices", "indptr"), ("row", "worker", "label")
 STAMP_LENGTH = 64
 """Of a digest; files of earlier versions have a shorter stamp, which was drawn."""
@@ -57,6 +59,8 @@ class ReviewData:
         training rows. See `oneof.candidates.compact.Beliefs`.
     ids : sequence of n names, optional
         What the user calls the rows; default: their numbers.
+    ids_are_numbers : bool
+        The ids are where rows stood in a table: when it changes, they mean other rows.
     answers : Answers, optional
         Who said what.
     features : mapping of column name to n values, optional
@@ -87,6 +91,7 @@ class ReviewData:
     fingerprint: str | None = None
     wrong: np.ndarray | None = None
     places: np.ndarray | None = None
+    ids_are_numbers: bool = False
 
     def __post_init__(self) -> None:
         self.probabilities = self._matrix("probabilities", self.probabilities)
@@ -170,13 +175,10 @@ class ReviewData:
             "classes": list(self.candidates.classes),
             "truth_may_be_outside": self.candidates.truth_may_be_outside,
             "provenance": dict(self.candidates.provenance),
-            "ids": self.ids,
-            "id_column": self.id_column,
-            "fingerprint": self.fingerprint,
+            **{name: getattr(self, name) for name in AS_THEY_ARE},
             "workers": None if answers is None else answers.workers,
             "workers_named": answers is None or answers.named,
             "features": features,
-            "image_folder": self.image_folder,
             "images": self.images and [os.path.relpath(path, self.image_folder) for path in self.images],
         }
         try:
@@ -233,6 +235,12 @@ class ReviewData:
 
     @classmethod
     def _from_parts(cls, names: dict[str, Any], arrays: dict[str, np.ndarray]) -> ReviewData:
+        names = {
+            "id_column": None,
+            "fingerprint": None,
+            "ids_are_numbers": False,
+            **names,
+        }  # not in early ones
         classes = tuple(names["classes"])
         c = len(classes)
         if names.get("format") == LARGE:
@@ -252,16 +260,13 @@ class ReviewData:
             candidates,
             _joined("probabilities", arrays, candidates.shape),
             _joined("transduction", arrays, candidates.shape),
-            None if names["ids"] is None else tuple(names["ids"]),
-            answers,
-            names["features"],
-            None if images is None else [os.path.join(names["image_folder"], path) for path in images],
-            names["image_folder"],
-            arrays["trusted"],
-            names.get("id_column"),
-            names.get("fingerprint"),
-            arrays.get("wrong"),
-            arrays.get("places"),
+            answers=answers,
+            features=names["features"],
+            images=images and [os.path.join(names["image_folder"], path) for path in images],
+            trusted=arrays["trusted"],
+            wrong=arrays.get("wrong"),
+            places=arrays.get("places"),
+            **{name: names[name] for name in AS_THEY_ARE},
         )
 
     def _matrix(self, name: str, given: Any) -> Beliefs:

@@ -46,6 +46,8 @@ MAX_ROWS = 200
 """Rows whose facts are given in one answer."""
 UNDO_STEPS = 200
 MAX_BODY = 4096
+CLOSE = {"connection": "close"}
+"""Of an answer to a request whose body was not read."""
 TOKEN_HEADER = "x-oneof-token"
 WHOLE_PAGE = [["navigate"], ["document"]]
 """What a browser says of a page that it opens in a tab, not in a frame of another."""
@@ -129,7 +131,12 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
         return Json({"rows": found})
 
     async def decide(request: Request) -> Response:
-        given = _decision(await request.body())
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                raise HTTPException(413, f"The request is larger than {MAX_BODY} bytes.", CLOSE)
+        given = _decision(body)
         decision = checked(given["row"], len(data), "row"), given["action"], given["label"]
         try:
             decisions.check(*decision)
@@ -156,7 +163,7 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
 
     def refused(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            return Json({"detail": error.detail}, error.status_code)
+            return Json({"detail": error.detail}, error.status_code, error.headers)
         # somebody wrote into the file of decisions by hand: the page waits until it is mended
         return Json({"detail": str(error)}, 503)
 
@@ -214,21 +221,9 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *self.headers]
             await send(message)
 
-        async def whole_body() -> Message:
-            return handed.pop() if handed else await receive()
-
-        app, refused, status, body = self.app, self.refusal(scope), 403, b""
-        more = refused is None
-        while more:  # at most one chunk beyond the limit is held
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > MAX_BODY:
-                refused, status, more = f"The request is larger than {MAX_BODY} bytes.", 413, False
-        if refused is not None:
-            app = PlainTextResponse(refused + "\n", status, {"connection": "close"})
-        handed: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        await app(scope, whole_body, send_with_headers)
+        refused = self.refusal(scope)
+        app = self.app if refused is None else PlainTextResponse(f"{refused}\n", 403, CLOSE)
+        await app(scope, receive, send_with_headers)
 
     def refusal(self, scope: Scope) -> str | None:
         """Why a request is refused, or None."""
