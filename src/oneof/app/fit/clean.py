@@ -112,10 +112,7 @@ class CleanLabels:
             return f"{n} trusted labels were given; the method does not learn from them, so all are checked."
         if aside:
             return f"{n} trusted labels were given: {n - aside} were learned from, {aside} kept aside."
-        return (
-            f"{n} trusted labels were given and all were learned from: too few to keep some aside, or none "
-            "were to be."
-        )
+        return f"{n} trusted labels were given: all were learned from, none kept aside."
 
 
 def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels:
