@@ -10,7 +10,7 @@ from oneof.methods.base import hyper
 from oneof.methods.baselines import Average, CleanOnly, Oracle
 from oneof.methods.losses import cross_entropy, set_loss
 from oneof.methods.proden import Proden
-from oneof.methods.targets import candidate_softmax, restrict, uniform
+from oneof.methods.targets import candidate_softmax, grouped_softmax, restrict, uniform
 from tests.methods.harness import MethodTester, blobs, fit, random_candidates
 
 
@@ -104,6 +104,21 @@ def test_losses_and_targets_match_their_slow_twins(problem, dtype):
         assert np.isclose(kept[i].sum(), 1, atol=1e-4)
     assert np.isfinite(entropy).all()
     assert np.isfinite(sets).all()
+
+
+@pytest.mark.parametrize("c", [3, 15, 16, 40])
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e38])
+def test_softmax_of_groups_is_that_of_a_loop_for_few_and_many_labels(c, size):
+    rng = np.random.default_rng(c)
+    allowed = rng.random((4, 3, c)) < 0.4
+    allowed[0, 0], allowed[1, 1], allowed[..., 0, 1] = False, True, False  # nothing left, all left
+    logits = torch.tensor(rng.uniform(-1, 1, size=(4, 3, c)) * size)
+    found = grouped_softmax(logits, torch.tensor(allowed)).numpy()
+    for z, group, p in zip(logits.numpy().reshape(-1, c), allowed.reshape(-1, c), found.reshape(-1, c)):
+        inside = np.flatnonzero(group)
+        assert not p[~group].any()
+        if len(inside):
+            np.testing.assert_allclose(p[inside], softmax_by_hand([z[k] for k in inside]), atol=1e-12)
 
 
 def test_gradients_of_the_losses():
