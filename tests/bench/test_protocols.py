@@ -176,7 +176,7 @@ def test_a_varied_row_keeps_the_row_it_varies():
         ({"set": ["alpha"]}, "name=value"),
         ({"set": ["pico.alpha=1"]}, "no method 'pico'"),
         ({"set": ["colour=1"]}, "no 'colour'"),
-        ({"set": ["lr=fast"]}, "--set lr=fast: must be real number"),
+        ({"set": ["lr=fast"]}, "--set lr=fast: lr is 'fast'; give a number"),
         ({"set": ["scaling=foo"]}, "no such scaling; there are none, global"),
         ({"set": ["recipe.schedule=cosin"]}, "--set recipe.schedule=cosin: schedule is 'cosin'; it must be"),
         ({"set": ["recipe.batch_size=0"]}, "--set recipe.batch_size=0: batch_size is 0"),
