@@ -205,14 +205,6 @@ def test_rows_of_one_scene_do_not_judge_each_other():
     assert rest.without_known_sets(0) is rest
 
 
-def test_equal_sets_of_four_classes_are_chance():
-    """There are eleven sets in all: a fold without some of them would be another problem."""
-    rng = np.random.default_rng(0)
-    mask = (rng.random((200, 4)) < 0.4) | np.eye(4, dtype=bool)[rng.integers(4, size=200)]
-    data = ChoiceData(rng.normal(size=(200, 3)), Candidates.from_mask(mask)).divided(None, 0)
-    assert data.without_known_sets(0) is data
-
-
 def test_groups_reach_the_folds(monkeypatch):
     seen = []
     monkeypatch.setattr(

@@ -179,17 +179,14 @@ class ChoiceData:
         return replace(self, folds=tuple(map(Fold, held, clean)))
 
     def without_known_sets(self, seed: int) -> ChoiceData:
-        """Folds whose candidate sets do not occur in the other folds, where equal sets mean something.
+        """Folds whose candidate sets do not occur in the other folds, where sets are many.
 
         Rows that belong together (frames of a scene, answers to one question) have the same set. A net that
         knows such a row's neighbours names a label of their set, which is then no sign that it is right.
         """
         n, sets = len(self.x), self.candidates.compact
-        several = sets.sizes > 1
-        groups = np.where(several, n + sets.kinds(), np.arange(n))  # one candidate: a group by itself
-        kinds, possible = len(np.unique(groups[several])), 2**sets.n_classes - sets.n_classes - 1
-        by_chance = 2 * kinds > possible  # most sets that the classes allow are there: that says nothing
-        if not self.folds or by_chance or np.bincount(groups).max() > LARGEST_SET * n:
+        groups = np.where(sets.sizes > 1, n + sets.kinds(), np.arange(n))  # one candidate: a group by itself
+        if not self.folds or np.bincount(groups).max() > LARGEST_SET * n:
             return self
         return self.divided(groups, seed)
 
