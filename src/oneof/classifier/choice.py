@@ -44,8 +44,9 @@ from oneof.tables.unpacking import stored_arrays
 from oneof.training.cluster import Cluster, ClusterError
 from oneof.training.progress import closing
 
-LONG_FITS = 8
-"""Cost of a whole choice in trainings of the long MLP, about: a budget shortens them until so many fit in."""
+LONG_FITS = 12
+"""Cost of a whole choice in trainings of the long MLP with the first of `METHODS`, about (`results/choice`: 5
+to 17): a budget shortens them until so many fit in."""
 TRAININGS = 20
 """How many trainings a choice has, about, each with its setup."""
 MEASURED_ROWS = 4096
