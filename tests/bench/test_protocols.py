@@ -42,6 +42,15 @@ def test_a_declared_protocol_is_consistent(declared):
     assert all(isinstance(line, str) for line in declared.rules())
 
 
+@pytest.mark.parametrize(
+    ("name", "selects"), [("quick", True), ("consistency", True), ("plus-paper", False), ("images", False)]
+)
+def test_a_report_says_that_clean_rows_select_only_where_they_do(name, selects):
+    (rule,) = (line for line in PROTOCOLS[name].rules() if line.startswith("Clean rows"))
+    assert ("all methods select by them" in rule) is selects
+    assert ("nothing is selected by them" in rule) is not selects
+
+
 def test_what_the_issue_of_the_tables_asks_for():
     assert len(PROTOCOLS["table1"].entries) == 15
     assert set(TABLES["table1"]) == {*ALL_METHODS, "rplg-nm"}

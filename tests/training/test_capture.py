@@ -1,5 +1,6 @@
 """Captured steps against eager ones (GPU), their bookkeeping, and checkpoints of other memory orders."""
 
+import copy
 import gc
 import weakref
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from oneof.candidates import Candidates
-from oneof.methods import make_method
+from oneof.methods import list_methods, make_method
 from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.nets import Net
 from oneof.nets.fast import with_fast_features
@@ -18,6 +19,7 @@ from oneof.training import CleanRows, Recipe, Run, RunError, capture, train
 from oneof.training.capture import WARM_UP, CapturedStep
 from oneof.training.checkpoint import load_tree, save_tree
 from oneof.views import ImageViews
+from tests.methods.harness import assert_same_fit, fit
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
 CLASSES = 4
@@ -319,3 +321,22 @@ def test_a_run_with_other_views_is_not_continued(tmp_path):
     trained(run=Run(tmp_path))
     with pytest.raises(RunError, match=r"holds a run with another views:\n.*'cutout': 3"):
         trained(run=Run(tmp_path), cutout=2)
+
+
+@pytest.mark.parametrize("name", [info.name for info in list_methods() if make_method(info.name).capturable])
+def test_a_recorded_step_keeps_the_numbers_of_its_recording_and_learns_the_same(name, monkeypatch):
+    # as a graph does, on a CPU: numbers outside of tensors stay those of a stage's first step
+    plain = fit(make_method(name))
+    kind, recorded = type(make_method(name)), {}
+
+    def replayed(hook):
+        def run(self, state, batch, step):
+            first = recorded.setdefault(self.stage(state, step), copy.copy(step))
+            first.lr = step.lr  # a tensor there
+            return hook(self, state, batch, first)
+
+        return run
+
+    for hook in ("loss", "after_step"):
+        monkeypatch.setattr(kind, hook, replayed(getattr(kind, hook)))
+    assert_same_fit(plain, fit(make_method(name)))

@@ -19,6 +19,7 @@ the authors add 10⁻⁷ to its argument, which takes the gradient away from lab
 and yet believed. No search range is published: the ranges here are ours.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -43,6 +44,9 @@ class Plcr(Proden):
     views = ("weak", "strong", "strong2")
 
     # the table of targets, and that it starts uniform, is PRODEN's
+
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        return self.weight_at(step)  # a recorded step would keep the first epoch's, which is 0
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         target = state.rows.take(batch.index, "target")
