@@ -13,6 +13,7 @@ from torch import nn
 from oneof.candidates import Candidates
 from oneof.methods import list_methods, make_method
 from oneof.methods.optimisers import like_parameters, make_optimiser
+from oneof.methods.proden import Proden
 from oneof.nets import Net
 from oneof.nets.fast import with_fast_features
 from oneof.training import CleanRows, Recipe, Run, RunError, capture, train
@@ -340,3 +341,17 @@ def test_a_recorded_step_keeps_the_numbers_of_its_recording_and_learns_the_same(
     for hook in ("loss", "after_step"):
         monkeypatch.setattr(kind, hook, replayed(getattr(kind, hook)))
     assert_same_fit(plain, fit(make_method(name)))
+
+
+def test_a_subclass_with_another_loss_is_not_recorded_unless_it_says_so():
+    class Sharper(Proden):
+        def loss(self, state, batch, step):
+            return (1 + step.epoch) * super().loss(state, batch, step)  # a graph would keep the first epoch's
+
+    class Renamed(Proden):
+        """The loss is its parent's."""
+
+    assert not Sharper.capturable
+    assert not Sharper.shardable
+    assert Renamed.capturable
+    assert Renamed.shardable

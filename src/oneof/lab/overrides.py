@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,7 +17,6 @@ from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS
 from oneof.lab.search import Search
 from oneof.methods import list_methods, make_method
-from oneof.methods.base import read_setting
 from oneof.training import Recipe
 from oneof.views.images import POLICIES
 
@@ -136,3 +136,14 @@ def _set(protocol: Protocol, setting: str) -> Protocol:
         protocol = replace(protocol, search=replace(search, grids=grids))
     given = {e.label: replace(e, params={**e.params, name: value}) for e in entries}
     return replace(protocol, entries=tuple(given.get(e.label, e) for e in protocol.entries))
+
+
+def read_setting(setting: str, example: str) -> tuple[str, Any]:
+    """Name and value of `name=value` on a command line: JSON, Python's None, True and False, or a text."""
+    name, equals, text = setting.partition("=")
+    if not equals:
+        raise ValueError(f"--set {setting}: write it as name=value, such as {example}.")
+    try:
+        return name, json.loads(text)
+    except ValueError:
+        return name, {"None": None, "True": True, "False": False}.get(text, text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -32,7 +31,6 @@ __all__ = [
     "hyper",
     "list_methods",
     "make_method",
-    "read_setting",
     "register",
 ]
 
@@ -167,6 +165,13 @@ class Method:
     uses_default_generator: ClassVar[bool] = False
     """Whether it draws from torch's default generators, not only from `step.generator`. Trainings that do
     wait for one another in threads."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Whoever writes another loss says again what can be done with it: a parent's word is for its own."""
+        super().__init_subclass__(**more)
+        if "loss" in vars(cls):
+            cls.capturable = vars(cls).get("capturable", False)
+            cls.shardable = vars(cls).get("shardable", False)
 
     def setup(self, task: Task) -> State:
         """Everything this fit needs beyond the hyper-parameters."""
@@ -321,17 +326,6 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
                 f"what was made with {only[0]!r} can still be used."
             )
     return cls(**given)
-
-
-def read_setting(setting: str, example: str) -> tuple[str, Any]:
-    """Name and value of `name=value` on a command line: JSON, Python's None, True and False, or a text."""
-    name, equals, text = setting.partition("=")
-    if not equals:
-        raise ValueError(f"--set {setting}: write it as name=value, such as {example}.")
-    try:
-        return name, json.loads(text)
-    except ValueError:
-        return name, {"None": None, "True": True, "False": False}.get(text, text)
 
 
 def hyper(

@@ -42,6 +42,8 @@ class Plcr(Proden):
     ramp: float = hyper(0.5, choices=(0.25, 0.5, 1.0), text="share of the epochs in which λ grows from 0")
 
     views = ("weak", "strong", "strong2")
+    capturable = True
+    shardable = True
 
     # the table of targets, and that it starts uniform, is PRODEN's
 

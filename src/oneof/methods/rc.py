@@ -32,6 +32,9 @@ from oneof.nets.base import peek
 class Rc(Proden):
     """Importance weights within the candidate set, estimated again after every step."""
 
+    capturable = True
+    shardable = True
+
     # the table of weights, and that it starts uniform, is PRODEN's
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

@@ -277,7 +277,7 @@ class Fit:
         return model.recipe(len(x)).epochs
 
     def _method_params(self) -> dict[str, Any]:
-        from oneof.methods.base import read_setting
+        from oneof.lab.overrides import read_setting
 
         params = dict(read_setting(setting, "alpha=0.3") for setting in self.set)
         if params and self.method == "auto":

@@ -43,6 +43,9 @@ class RplgPlus(Reduction):
     clean_batch: int = hyper(64, text="clean rows the meta-learner sees in a step")
     shrink: float = hyper(1.0, text="how firmly g is held at 0 where clean rows are few")
 
+    capturable = True
+    shardable = True
+
     def clean_rows(self, batch_size: int) -> int:
         return self.clean_batch
 

@@ -32,8 +32,6 @@ class Reduction(Method):
     branch_decay: float = hyper(1e-4, text="weight decay of the branches")
 
     watched = ("mu", "v", "q")
-    capturable = True
-    shardable = True
 
     def stage(self, state: State, step: StepInfo) -> Hashable:
         return state.notes["all_visited"]

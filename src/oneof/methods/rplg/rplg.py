@@ -40,6 +40,8 @@ from oneof.methods.targets import candidate_softmax
 class RplgNm(Reduction):
     """RPLG without its meta-learner: all candidate branches weigh the same (the paper's ablation)."""
 
+    capturable = True
+    shardable = True
     dropped: ClassVar[dict[str, tuple[Any, ...] | None]] = {
         "weights": ("uniform",), "branch_rows": ("all",), "mu": ("table",), "u": ("current",),
         "prior": ("none",), "branches": ("auto",), "branch_rank": (16,), "branch_schedule": ("constant",),
@@ -77,6 +79,8 @@ class Rplg(Reduction):
     meta_hidden: int = hyper(0, text="hidden units of the meta-learner; 0 is linear")
     clean_batch: int | None = hyper(None, text="clean rows per look-ahead; None: as many as training rows")
 
+    capturable = True
+    shardable = True
     dropped: ClassVar[dict[str, tuple[Any, ...] | None]] = {
         "weights": ("learned",), "meta_input": ("features",), "meta_every": (1,), "clean_mode": ("eval",),
         "branch_rows": ("all",), "mu": ("table",), "u": ("current",), "prior": ("none",), "rollback": (True,),
