@@ -96,7 +96,7 @@ def test_a_word_among_numbers_with_a_decimal_comma_is_named_too():
 def test_a_column_of_numbers_and_texts_that_is_left_out_names_a_text():
     column = [f"{i}.{i:03d},5" if i % 2 else f"{i},5" for i in range(100)]
     encoder = TableEncoder.fit({"a": column, "b": np.arange(100) / 7})
-    assert "50% are numbers, but '1.001,5' in row 1 is none" in encoder.left_out["a"]
+    assert "50% are numbers, but '1.001,5' is none" in encoder.left_out["a"]
 
 
 def test_infinite_numbers_are_refused():

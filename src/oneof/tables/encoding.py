@@ -172,7 +172,7 @@ def learned_code(
     if (reason or len(counts) > MOST_VALUES) and reason != DATED and is_prose(counts):
         return as_text()
     if reason and reason != DATED and share:
-        return f"{reason}; {share:.0%} are numbers, but {column[row]!r:.80} in row {row} is none"
+        return f"{reason}; {share:.0%} are numbers, but {column[row]!r:.80} is none"
     return reason or CategoryColumn.fit(name, column)
 
 
