@@ -288,6 +288,16 @@ def clean_vectors():
     }
 
 
+def test_labels_after_one_epoch_are_not_the_first_candidates():
+    """Targets of RPLG+ are equal until a row is visited again: the model's opinion tells them apart."""
+    model = small("rplg+", epochs=1).fit(X, MASK)
+    several = MASK.sum(axis=1) > 1
+    believed = model.transduction_.argmax(axis=1)
+    assert (believed == model.predict_proba(X, allowed=MASK).argmax(axis=1))[several].all()
+    assert (believed != MASK.argmax(axis=1))[several].any()
+    np.testing.assert_allclose(model.transduction_.sum(axis=1), 1, atol=1e-6)
+
+
 def test_another_fit_may_have_fewer_features_and_a_clean_pair():
     model = PartialLabelClassifier("proden", hidden=(8,), epochs=1, device="cpu").fit(X, MASK)
     model.fit(X[:, :3], MASK, clean=(X[:9, :3], Y[:9]))

@@ -177,6 +177,19 @@ def test_scores_counts_sets(file, tmp_path):
         read(path, "sets")
 
 
+@pytest.mark.parametrize("name", ["image", ""])
+@pytest.mark.parametrize("written", ["{}", "IMG_{}.jpg"])
+def test_ids_beside_scores_do_not_become_a_class(tmp_path, name, written):
+    path = tmp_path / "s.csv"
+    lines = [f"{written.format(100 + 7 * i)},0.{i % 7 + 1},0.2" for i in range(30)]
+    path.write_text("\n".join([f"{name},cat,dog", *lines]))
+    with pytest.raises(DataError, match=f'first column, "{name}", such as .*100.*, ids of rows(?s:.)*--id'):
+        read(path, "scores", top_k=1)
+    made = read(path, "scores", top_k=1, id=name)
+    assert made.candidates.classes == ("cat", "dog")
+    assert str(made.ids[2]) == written.format(114)
+
+
 def test_complementary_and_taxonomy(file):
     path = file("n.csv", "id,label\nx,cat\ny,dog|cow\n")
     made = read(path, "complementary", classes=("cat", "dog", "cow"))

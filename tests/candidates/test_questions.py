@@ -164,6 +164,13 @@ def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
     ]
 
 
+def test_a_name_in_quotes_beside_the_plain_name_is_asked_about(tmp_path):
+    lines = ["labels", "elm|oak", "'elm'|'oak'", "„elm“ | oak", "elm"]
+    with pytest.raises(DataError, match=r"2 classes spelled in several ways"):
+        sets_of(tmp_path, lines)
+    assert sets_of(tmp_path, lines, "alike") == [["elm", "oak"]] * 3 + [["elm"]]
+
+
 def test_spellings_are_counted_over_all_annotators(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text("id,ann,bob\n0,peat,Peat\n1,Peat,Peat\n2,peat,CLAY\n3,clay,clay\n")

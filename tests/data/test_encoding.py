@@ -86,6 +86,19 @@ def test_a_word_among_numbers_is_a_mistake_and_named():
         encoder.transform({"a": ["1", "tall"]})
 
 
+def test_a_word_among_numbers_with_a_decimal_comma_is_named_too():
+    column = [f"{i},{i % 7}" for i in range(N)]
+    column[17] = "k.A."
+    with pytest.raises(DataError, match=r"row 17 of column \"a\" is 'k.A.', not a number, but 97% of"):
+        encoded({"a": column})
+
+
+def test_a_column_of_numbers_and_texts_that_is_left_out_names_a_text():
+    column = [f"{i}.{i:03d},5" if i % 2 else f"{i},5" for i in range(100)]
+    encoder = TableEncoder.fit({"a": column, "b": np.arange(100) / 7})
+    assert "50% are numbers, but '1.001,5' is none" in encoder.left_out["a"]
+
+
 def test_infinite_numbers_are_refused():
     for column in ([1.0, math.inf], ["1", "inf"], np.array([1.0, -np.inf])):
         with pytest.raises(DataError, match='row 1 of column "a" is infinite'):

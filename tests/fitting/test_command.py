@@ -288,6 +288,7 @@ def test_rows_without_candidates_are_predicted(fit, tmp_path):
     unseen = made[180:]
     assert [row["id"] for row in unseen] == [f"r{i}" for i in range(0, N, 4)]
     assert all(row["candidates"] == "" for row in unseen)
+    assert all(f"r{row['row']}" == row["id"] for row in made), "row is the number of the row in the table"
     right = [row["label"] == NAMES[Y[int(row["id"][1:])]] for row in unseen]
     assert np.mean(right) > 0.7
     assert (tmp_path / "model" / "report.html").exists()

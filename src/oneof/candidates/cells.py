@@ -25,6 +25,8 @@ SEPARATOR = "|"
 NO_VALUE = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "?", "-", "--"})
 """Texts that stand for a missing number in a column of numbers; among labels they are asked about."""
 
+QUOTES = frozenset("\"'`´„“”‚‘’«»‹›")
+
 COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 
 Place = Callable[[int], str]
@@ -312,8 +314,11 @@ def rows_of_tasks(
 
 
 def spelling_of(name: str) -> str:
-    """What the spellings of a name have in common."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split())
+    """What the spellings of a name have in common; quotes around it are none of it."""
+    text = name.strip()
+    if len(text) > 2 and text[0] in QUOTES and text[-1] in QUOTES:
+        text = text[1:-1]
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
 
 
 def one_spelling(cells: Sequence[Any]) -> list[Any]:

@@ -282,11 +282,18 @@ class PartialLabelClassifier(Predictions):
 
         def transduction(rows: np.ndarray = every) -> np.ndarray:
             # of rows that left training, the label that was given, or the model's opinion on the set
-            return roles.labels(
+            made = roles.labels(
                 rows,
                 lambda places: trained.labels_of(torch.from_numpy(places)).numpy(),
                 lambda held: self.prepared_proba(x[held]),
             )
+            # among equals, as a target that has not moved leaves them, the model's choice is ahead by a hair
+            top = made == made.max(axis=1, keepdims=True)
+            tied = np.flatnonzero(top.sum(axis=1) > 1)
+            if len(tied):
+                choice = (self.prepared_proba(x[rows[tied]]) * top[tied]).argmax(axis=1)
+                made[tied, choice] = np.nextafter(made[tied, choice], np.float32(2))
+            return made
 
         self.transduction_ = transduction if is_large(candidates.shape) else transduction()
         return self

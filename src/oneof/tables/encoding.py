@@ -171,6 +171,8 @@ def learned_code(
     reason = why_no_category(counts, MOST_VALUES)
     if (reason or len(counts) > MOST_VALUES) and reason != DATED and is_prose(counts):
         return as_text()
+    if reason and reason != DATED and share:
+        return f"{reason}; {share:.0%} are numbers, but {column[row]!r:.80} is none"
     return reason or CategoryColumn.fit(name, column)
 
 

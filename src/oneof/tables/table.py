@@ -11,7 +11,7 @@ import datetime
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -208,9 +208,7 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
         different = set(values)
     except TypeError:  # lists cannot be in a set
         return None
-    commas = [v for v in different if isinstance(v, str) and "," in v]
-    european = any(not THOUSANDS.fullmatch(v.strip()) for v in commas)
-    for read in (as_number, _truth_value, *([_decimal_comma] if european else [])):
+    for read in (as_number, _truth_value, _reads(different)):
         known = {}
         for value in different:
             known[value] = read(value)
@@ -223,10 +221,11 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
 
 def odd_cell(values: list[Any]) -> tuple[int, float]:
     """Row of a cell that is no number, and the share of the cells present that are numbers."""
-    if not any(as_number(v) is not None and not _absent_number(v) for v in values[:1000]):
+    read = _reads(values)
+    if not any(read(v) is not None and not _absent_number(v) for v in values[:1000]):
         # texts, as the first rows show: no need to try them all
         return next((i for i, v in enumerate(values) if not _absent_number(v)), 0), 0.0
-    verdicts = {v: None if _absent_number(v) else as_number(v) is not None for v in set(values)}
+    verdicts = {v: None if _absent_number(v) else read(v) is not None for v in set(values)}
     rows = Counter(map(verdicts.__getitem__, values))
     share = rows[True] / max(1, rows[True] + rows[False])
     return next((i for i, v in enumerate(values) if verdicts[v] is False), -1), share
@@ -244,6 +243,13 @@ def as_number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _reads(values: Iterable[Any]) -> Callable[[Any], float | None]:
+    """What reads the numbers of these cells: with a decimal comma where some cell cannot mean thousands."""
+    commas = (v.strip() for v in values if isinstance(v, str) and "," in v)
+    european = any(DECIMAL_COMMA.fullmatch(v) and not THOUSANDS.fullmatch(v) for v in commas)
+    return _decimal_comma if european else as_number
 
 
 def _decimal_comma(value: Any) -> float | None:

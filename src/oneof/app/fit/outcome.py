@@ -127,19 +127,20 @@ class Fitted:
     def _write_labels(self, path: Path, said: Beliefs | None) -> None:
         """For every row the label the model believes in and how sure it is; rows without candidates last.
 
-        `said` are the probabilities of those.
+        `said` are the probabilities of those. `row` is the number of a row in its table.
         """
         data, (believed, sure) = self.data, best(self.transduction)
         sure = sure if self.wrong is None else 1 - self.wrong
         if said is not None:
             believed, sure = (np.append(*parts) for parts in zip((believed, sure), best(said)))
         ids = None if data.names is None else (*data.names, *data.rest_ids)
+        numbers = np.append(data.numbers, data.rest_numbers)
         with writing(path) as writer:
             for first in range(0, len(sure), LINES):
                 some = slice(first, min(first + LINES, len(sure)))
                 known = np.arange(some.start, min(some.stop, len(data)))
                 sets = data.candidates.take(known).sets() if len(known) else []
-                columns: dict[str, Any] = {"row": range(some.start, some.stop)}
+                columns: dict[str, Any] = {"row": numbers[some]}
                 if ids is not None:
                     columns["id"] = ids[some]
                 columns["label"] = [data.candidates.classes[k] for k in believed[some]]

@@ -23,7 +23,7 @@ from oneof.tables.importers import Settings, Taxonomy, make_rule
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import KINDS, line_of, read_json, read_lines, read_table
-from oneof.tables.table import numbers_of
+from oneof.tables.table import as_number, numbers_of
 from oneof.tables.text import TextForm
 from oneof.tables.unpacking import stored_arrays
 
@@ -276,10 +276,24 @@ def read_matrix(
     by_class = next((columns[title] for title, cell in given.items() if scores_of(cell) is not None), None)
     if by_class is not None:
         return *_score_matrix(by_class, path), ids
+    first = next(iter(columns))
+    what = f'{path}: are the cells of the first column, "{first}", such as {given[first]!r:.80}, ids of rows?'
+    what += "\n  Then name the column with --id, or call it id in the file."
+    named = ids is not None or len(columns) == 1
+    if not named and isinstance(given[first], str) and as_number(given[first]) is None:
+        raise DataError(what)
     parts = [numbers_of(cells, title) for title, cells in columns.items()]
     if any(part.ndim > 1 for part in parts):
         raise DataError(f"{path} has lists in its cells; a matrix has one number in each.")
+    if not named and _counts_rows(parts[0]) and not any(map(_counts_rows, parts[1:])):
+        raise DataError(what)
     return np.stack(parts, axis=1), list(columns) if form is None or form.header else None, ids
+
+
+def _counts_rows(values: np.ndarray) -> bool:
+    """Whether there is a different whole number in each of many rows."""
+    many = len(values) >= 20 and bool((values == np.rint(values)).all())
+    return many and len(np.unique(values)) == len(values)
 
 
 def _score_matrix(cells: Sequence[Any], path: Path) -> tuple[np.ndarray, list[Any]]:
