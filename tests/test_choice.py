@@ -161,6 +161,25 @@ def test_a_budget_shortens_and_leaves_out(monkeypatch):
     assert 0 < judged < 8
 
 
+def test_time_that_runs_out_in_the_second_round_was_spent_on_the_best_of_the_first(monkeypatch):
+    """A weaker method that came earlier in the list was judged alone, and then lost to a baseline."""
+    data = ChoiceData(X, Candidates.from_mask(np.eye(3, dtype=bool)[Y])).divided(None, 0)
+    comparison = choice.Comparison(auto(epochs=2), data, 0)
+    wrong = {"rplg+, linear, long": 0, "linear model, random candidate": 8, "proden, linear, long": 4}
+
+    def opinion(self, contender, fold, data):
+        every = wrong.get(contender.name, 1)  # one of so many rows
+        return [np.eye(3)[np.where(every and fold.rows % max(every, 1) == 0, Y[fold.rows] - 1, Y[fold.rows])]]
+
+    def out_of_time(self, contender):
+        return not contender.is_baseline and any(c.rounds > 1 for c in self.contenders if not c.is_baseline)
+
+    monkeypatch.setattr(choice.Comparison, "opinion", opinion)
+    monkeypatch.setattr(choice.Comparison, "out_of_time", out_of_time)
+    comparison.run()
+    assert comparison.decided()[0].name == "rplg+, linear, long"
+
+
 def test_a_budget_is_a_number_of_seconds():
     with pytest.raises(ValueError, match="budget is -1"):
         auto(budget=-1).fit(X, MASK)

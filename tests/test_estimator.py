@@ -366,7 +366,7 @@ def test_the_defaults_are_what_the_records_favour():
         ((X, Y[:-1]), [f"X_clean has {N} rows", f"{N - 1}"]),
         ((X, np.eye(3)[Y]), ["y_clean has shape", "one label per row"]),
         ((X, ["elk"] * N), ["y_clean[0] = 'elk'"]),
-        ((X, [np.nan] * N), ["y_clean[0] = nan"]),
+        ((X, [np.nan] * N), ["y_clean", "every entry is missing"]),
         ((X[:, :2], Y), ["2 features"]),
         ((X, Y, Y), ["clean is a tuple of 3"]),
         ("ant", ["clean is a str"]),

@@ -213,8 +213,20 @@ def test_data_frames_with_categories_and_gaps(method, tmp_path):
     assert model.n_features_in_ == len(model.feature_names_in_) == len(model.encoder_.feature_names)
     model.save(tmp_path / "model")
     assert oneof.load(tmp_path / "model").predict(frame).tolist() == labels.tolist()
-    with pytest.raises(ValueError, match="feature"):
+    with pytest.raises(ValueError, match=r"X lacks columns that the model was fitted on: 'colour'\.$"):
         model.predict(frame.drop(columns="colour"))
+    encoded = pd.DataFrame(model.encoder_.transform(frame), columns=model.encoder_.feature_names)
+    assert model.predict(encoded).tolist() == labels.tolist()
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA])
+def test_rows_without_a_trusted_label_are_left_out_of_lists_and_pairs(gap):
+    labels = [name if i < 20 else gap for i, name in enumerate(NAMES[Y])]
+    assert small().fit(X, SETS, clean=labels).n_clean_ == 20
+    pair = small().fit(X, SETS, clean=(X, labels))
+    few = small().fit(X, SETS, clean=(X[:20], labels[:20]))
+    assert pair.n_clean_ == 20
+    np.testing.assert_array_equal(pair.predict_proba(X), few.predict_proba(X))
 
 
 def test_clean_rows_may_be_such_a_frame_and_another_fit_forgets_it():

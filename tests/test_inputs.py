@@ -76,6 +76,8 @@ NAMED = {
     "series of lists": pd.Series(SETS),
     "polars series of lists": pl.Series(SETS),
     "object array of lists": pd.Series(SETS).to_numpy(),
+    "labels alone beside lists": [["ant", "bee"], "bee", ("ant", "cow"), "bee|cow"],
+    "series of labels and lists": pd.Series([SETS[0], "bee", *SETS[2:]]),
 }
 
 
@@ -141,11 +143,15 @@ def missing_entry(frame):
         (MASK * 0.4, ["row 0", "0.4"]),
         ([["a"], [], ["b"]], ["row 1", "no candidate"]),
         ([["a"], ["b", None]], ["row 1", "missing label", "None"]),
-        ([["a"], "b"], ["inhomogeneous"]),
+        ([["a"], None, "b"], ["row 1", "no candidate"]),
+        (pd.Series([["a"], np.nan, ["b"]]), ["row 1", "no candidate"]),
+        ([["a"], {"b": 1}], ["inhomogeneous"]),
         (np.zeros((2, 3)), ["row 0", "no candidate", "2 rows"]),
         (np.zeros((2, 0)), ["shape (2, 0)"]),
         (np.zeros((2, 2, 2)), ["shape (2, 2, 2)"]),
         (["a", None], ["row 1", "None"]),
+        (["a", float("nan"), "b"], ["row 1", "nan"]),
+        (["a|b", float("nan"), "b"], ["row 1", "nan"]),
         (pd.Series(["a", None]), ["row 1"]),
         ([1.0, float("nan")], ["row 1", "nan"]),
         (pd.Series([1, pd.NA], dtype="object"), ["row 1", "<NA>"]),

@@ -70,6 +70,13 @@ def is_missing(value: Any) -> bool:
         return True
 
 
+def as_array(values: Any) -> np.ndarray:
+    """An array in which a gap among texts stays one: of a NaN in a list numpy would make the text "nan"."""
+    texts = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
+    gaps = texts and any(isinstance(v, float) and v != v for v in values)
+    return np.asarray(values, dtype=object if gaps else None)
+
+
 def native(value: Any) -> Any:
     """A numpy value as a Python one; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value

@@ -140,8 +140,8 @@ class Comparison:
                     progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
                     done += 1
                 methods = [c for c in order(judged) if not c.is_baseline]
-                kept = methods[: survivors(len(methods))]
-                there = [c for c in judged if c.is_baseline or c in kept]
+                # the best first: where time runs out in the next round, it was not spent on the others
+                there = [c for c in judged if c.is_baseline] + methods[: survivors(len(methods))]
         self.files.write([np.array(done)], "over")
 
     def out_of_time(self, contender: Contender) -> bool:

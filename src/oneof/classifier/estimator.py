@@ -180,10 +180,12 @@ class PartialLabelClassifier(Predictions):
         y : boolean mask (n, c), Candidates, list of label sets, or labels (n,)
             What each row may be. A mask is an array, tensor, sparse matrix or data frame of booleans
             or of 0 and 1; the columns of a data frame name the classes. Lists of equal length that
-            hold only 0 and 1 are read as a mask. Texts with `|` between labels are sets.
+            hold only 0 and 1 are read as a mask. Texts with `|` between labels are sets, and beside
+            sets a label alone is one.
         clean : (X_clean, y_clean) or vector (n,), optional
             Rows with trusted labels: further ones, or a vector with the known label of a training
-            row and a missing value elsewhere (those rows leave candidate training).
+            row and a missing value elsewhere (those rows leave candidate training). In a `Pipeline` give
+            the vector: the steps before do not change X_clean.
         groups : vector (n,), optional
             Rows that belong together, such as pictures of one animal: `method="auto"` never learns from
             one to judge another. Other methods have no use for them.

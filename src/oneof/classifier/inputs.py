@@ -14,7 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning
-from oneof.candidates.cells import COLLECTIONS, is_missing, tidy
+from oneof.candidates.cells import COLLECTIONS, as_array, cell_labels, is_missing, tidy
 from oneof.candidates.compact import restricted
 from oneof.candidates.questions import joined_labels
 from oneof.datasets.splits import hold_out
@@ -114,10 +114,15 @@ def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
     if isinstance(y, str | bytes) or not hasattr(y, "__len__") or not len(y):
         return None
     rows = list(y.to_list() if hasattr(y, "to_list") else y)
-    if isinstance(rows[0], str):
-        return joined_labels(rows, classes)  # "crow|raven" is a set here as it is in files
-    if not all(isinstance(row, COLLECTIONS) and getattr(row, "ndim", 1) == 1 for row in rows):
-        return None
+    several = [isinstance(row, COLLECTIONS) and getattr(row, "ndim", 1) == 1 for row in rows]
+    if not any(several):
+        # "crow|raven" is a set here as it is in files
+        return joined_labels(rows, classes) if isinstance(rows[0], str) else None
+    if not all(several):  # beside sets a label alone is a set, too, and a missing one has no label
+        alone = [row for row, many in zip(rows, several) if not many]
+        if not all(isinstance(row, Hashable) and getattr(row, "ndim", 0) == 0 for row in alone):
+            return None
+        return [[row] if isinstance(row, str) and row in classes else cell_labels(row) for row in rows]
     if len({len(row) for row in rows}) > 1 or any(isinstance(row, set | frozenset) for row in rows):
         return rows
     # rows of equal length that hold only 0 and 1 are the rows of a mask
@@ -128,7 +133,7 @@ def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
 def _columns(y: Any) -> tuple[list[Any] | None, np.ndarray]:
     """Column names, where y is a data frame, and the values as an array."""
     names = list(y.columns) if hasattr(y, "columns") else None
-    values = np.asarray(y.toarray() if hasattr(y, "toarray") else as_numpy(y))
+    values = as_array(y.toarray() if hasattr(y, "toarray") else as_numpy(y))
     if values.dtype.kind == "O" and values.ndim == 2:
         # booleans and numbers with missing values: NaN is refused later, with its row
         entries = [np.nan if is_missing(v) else v for v in values.ravel()]
@@ -213,9 +218,10 @@ def label_columns(
         exact = position.get(label) if isinstance(label, Hashable) else None
         columns[place] = by_text.get(_text(label), -1) if exact is None else exact
         if columns[place] < 0 and strict:
+            gaps = "; write None or NaN where it is not known." if rows is not None else "."
             raise ValueError(
                 f"{what}[{i}] = {label!r} is not one of the classes {list(position)[:10]}.\n"
-                "  A clean label is the name of a candidate class; write None or NaN where it is not known."
+                f"  A clean label is the name of a candidate class{gaps}"
             )
     return columns
 
@@ -304,27 +310,26 @@ def read_clean(clean: Any, X: np.ndarray, classes: np.ndarray, read: Said) -> Kn
 
     `read` turns what a user passes as X_clean into an array.
     """
-    if is_pair(clean):
-        x, columns = read(clean[0]), label_columns(np.asarray(as_numpy(clean[1])), classes, "y_clean")
-        if not len(x) == len(columns) > 0:
-            raise ValueError(f"X_clean has {len(x)} rows, but y_clean has {len(columns)}.")
-        return KnownRows(x, one_hot(columns, len(classes)))
+    pair = is_pair(clean)
+    x, what = (read(clean[0]), "y_clean") if pair else (X, "clean")
     try:
-        labels = np.asarray(as_numpy(clean))
+        labels = as_array(as_numpy(clean[1] if pair else clean))
     except ValueError:  # parts of different shapes
         labels = np.zeros(())
-    if labels.shape != (len(X),):
+    if pair and (labels.shape[:1] != (len(x),) or not len(x)):
+        raise ValueError(f"X_clean has {len(x)} rows, but y_clean has {len(clean[1])}.")
+    if not pair and labels.shape != (len(X),):
         size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
-        what = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
+        shape = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
         raise ValueError(
-            f"clean {what}, but there are {len(X)} rows; give one entry per row (missing where unknown), "
+            f"clean {shape}, but there are {len(X)} rows; give one entry per row (missing where unknown), "
             "or a pair (X_clean, y_clean)."
         )
-    rows = np.flatnonzero(known(labels))
+    rows = np.flatnonzero(known(labels)) if labels.ndim == 1 else np.arange(len(labels))
     if not len(rows):
-        raise ValueError("clean names no label at all: every entry is missing.")
-    columns = label_columns(labels, classes, "clean", rows=rows)
-    return KnownRows(X[rows], one_hot(columns, len(classes)), of_x=rows)
+        raise ValueError(f"{what} names no label at all: every entry is missing.")
+    columns = label_columns(labels, classes, what, rows=rows)
+    return KnownRows(x[rows], one_hot(columns, len(classes)), of_x=None if pair else rows)
 
 
 def with_clean_rows(n: int, clean: KnownRows, selection_share: float, seed: int) -> RowRoles:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from oneof.candidates.cells import short
 from oneof.classifier.inputs import as_numpy
 from oneof.classifier.settings import EstimatorSettings
 from oneof.datasets.scaling import Scaling
@@ -37,11 +38,15 @@ class NetworkPart(EstimatorSettings):
     input_shape_: tuple[int, ...]
 
     def _inputs(self, X: Any, reset: bool) -> np.ndarray:
-        encoder = getattr(self, "encoder_", None)
-        if encoder is not None and set(encoder.column_names) <= set(getattr(X, "columns", ())):
-            X = encoder.transform(X)
-            if not reset:
-                return X  # checked by the encoder, which knows the names of its columns
+        encoder, columns = getattr(self, "encoder_", None), set(getattr(X, "columns", ()))
+        if encoder is not None:
+            missing = [name for name in encoder.column_names if name not in columns]
+            if not missing:
+                X = encoder.transform(X)
+                if not reset:
+                    return X  # checked by the encoder, which knows the names of its columns
+            elif len(missing) < len(encoder.column_names) and not columns.issuperset(encoder.feature_names):
+                raise ValueError(f"X lacks columns that the model was fitted on: {short(missing, 20)}.")
         X = dense(as_numpy(X))
         # features are scaled in double precision: in single, a column of time stamps would lose its digits
         table = getattr(X, "ndim", 2) == 2
