@@ -73,6 +73,14 @@ def test_the_better_one_wins_and_equals_come_in_the_order_of_the_records():
     assert as_good(np.array([1.0, np.nan, 0]), np.array([1.0, 1, 0]))
 
 
+def test_a_baseline_that_is_no_better_leaves_the_place_to_a_method():
+    data = ten_rows()
+    plain = replace(contender("plain", 9, net="linear", method="random candidate"), kind="baseline")
+    assert ordered([plain, contender("method", 8)], data, final=True)[0].name == "method"
+    assert ordered([plain, contender("method", 3)], data, final=True)[0] is plain
+    assert ordered([plain, contender("method", 8)], data)[0] is plain  # nobody is preferred before the end
+
+
 def test_a_few_clean_rows_leave_the_word_to_the_sets():
     data = replace(ten_rows(), clean=all_first(2))
     lucky, good = contender("lucky", 4), contender("good", 9)

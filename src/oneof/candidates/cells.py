@@ -25,7 +25,7 @@ SEPARATOR = "|"
 NO_VALUE = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "?", "-", "--"})
 """Texts that stand for a missing number in a column of numbers; among labels they are asked about."""
 
-QUOTES = frozenset("\"'`´„“”‚‘’«»‹›")
+QUOTES = "\"'`´„“”‚‘’«»‹›"
 
 COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 
@@ -322,9 +322,7 @@ def rows_of_tasks(
 
 def spelling_of(name: str) -> str:
     """What the spellings of a name have in common; quotes around it are none of it."""
-    text = name.strip()
-    if len(text) > 2 and text[0] in QUOTES and text[-1] in QUOTES:
-        text = text[1:-1]
+    text = name.strip().strip(QUOTES) or name
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
 
 

@@ -4,8 +4,9 @@ Two criteria, one after the other: where there are clean rows, accuracy on them;
 the covering rate (with evidence: by the support of the prediction). Contenders within two standard errors of
 the best on the few clean rows are equal as far as these can tell, and the sets decide between them. In the
 end, of those with the winner's net that are within its standard error, the records choose (`preference`): the
-longer training, then the method. The approximated accuracy is shown, but decides nothing: it likes whatever
-is sure, right or wrong (CC, trained long, was its choice on most sets we tried).
+longer training, then the method; and a method rather than a baseline that is no better. The approximated
+accuracy is shown, but decides nothing: it likes whatever is sure, right or wrong (CC, trained long, was its
+choice on most sets we tried).
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = Fal
     order = [by_name[name] for name in _ordered(list(by_name), found)]
     if final and order:
         top = order[0]
+        if top.is_baseline:  # of equals the records choose: a method was ahead of all baselines in every one
+            methods = [c for c in order if not c.is_baseline]
+            top = next((c for c in methods if all_as_good(found[c.name], found[top.name])), top)
         same_net = [c for c in order if c.kind == top.kind and c.settings["net"] == top.settings["net"]]
         equal = [c for c in same_net if all_as_good(found[c.name], found[top.name])]
         order.sort(key=lambda c: c is not min(equal or [top], key=favour))

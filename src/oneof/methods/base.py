@@ -319,7 +319,8 @@ def make_method(name: str | Method, params: dict[str, Any] | None = None) -> Met
         if key in known:
             given[key] = value
         elif key not in dropped:
-            raise ValueError(f"{name} has no hyper-parameter {key!r}; it has {', '.join(sorted(known))}.")
+            there = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"{name} has no hyper-parameter {key!r}; it has {there}.")
         elif (only := dropped[key]) is not None and value not in only:
             raise ValueError(
                 f"{name} no longer has the hyper-parameter {key!r}, which is {value!r} here; only "

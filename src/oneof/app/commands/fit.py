@@ -115,7 +115,7 @@ class Fit:
 
         from oneof.app.fit.clean import read_all_clean
         from oneof.app.fit.outcome import Fitted, check_model
-        from oneof.app.fit.plan import parse_budget, parse_memory
+        from oneof.app.fit.plan import one_thread, parse_budget, parse_memory, small_steps
         from oneof.tables.free_text import use_sentences
 
         budget = None if self.budget is None else parse_budget(self.budget)
@@ -141,18 +141,8 @@ class Fit:
         sets = data.candidates.take(rows)
         inputs = x if len(rows) == len(x) else x[rows]  # an array in a file stays there
         self._claim_folder()
-        epochs = self._plan(model, inputs, sets, argument, budget, memory, began)
-        if self.track is not None:
-            from oneof.training.tracking import TensorBoardTracker
-
-            model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
-        try:
-            model.fit(inputs, sets, clean=argument)
-        except KeyboardInterrupt as stop:
-            told = f"{stop}\n  The same command goes on there." if str(stop) else ""
-            raise KeyboardInterrupt(told) from None
-        if model.max_seconds is not None and len(model.history_) < epochs:
-            print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
+        with one_thread(small=self.images is None and small_steps(model, inputs, len(names))):
+            self._train(model, inputs, sets, argument, budget, memory, began)
         checked = check_model(model, clean, x if further is None else further, names)
         fitted = Fitted(data, clean, rows, model, encoder, x, checked)
         fitted.write(self.out)
@@ -162,6 +152,29 @@ class Fit:
             shutil.rmtree(self.out / "run", ignore_errors=True)  # the model is saved: nothing to continue
         self._say_how_it_went(fitted)
         return 0
+
+    def _train(
+        self,
+        model: PartialLabelClassifier,
+        inputs: np.ndarray,
+        sets: Any,
+        clean: Any,
+        budget: float | None,
+        memory: float | None,
+        began: float,
+    ) -> None:
+        epochs = self._plan(model, inputs, sets, clean, budget, memory, began)
+        if self.track is not None:
+            from oneof.training.tracking import TensorBoardTracker
+
+            model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
+        try:
+            model.fit(inputs, sets, clean=clean)
+        except KeyboardInterrupt as stop:
+            told = f"{stop}\n  The same command goes on there." if str(stop) else ""
+            raise KeyboardInterrupt(told) from None
+        if model.max_seconds is not None and len(model.history_) < epochs:
+            print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
 
     # ---- before training ----------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ class CleanLabels:
     notes: list[str] = field(default_factory=list)
     learns: bool = True
     """Whether the method learns from clean rows at all."""
+    share: float = 0.0
+    """How many should be kept aside."""
     aside: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Places in `columns` of labels that nothing is learned from."""
 
@@ -59,7 +61,7 @@ class CleanLabels:
         Stratified, so that the accuracy on them is honest. None where they would be fewer than 20: their
         accuracy would say little, and the model needs them more.
         """
-        self.learns, rows = learns, self.rows
+        self.learns, self.share, rows = learns, share, self.rows
         if not learns:
             self.aside = rows
         elif share > 0 and len(rows) * share >= FEWEST_CHECKED:
@@ -112,7 +114,8 @@ class CleanLabels:
             return f"{n} trusted labels were given; the method does not learn from them, so all are checked."
         if aside:
             return f"{n} trusted labels were given: {n - aside} were learned from, {aside} kept aside."
-        return f"{n} trusted labels were given: all were learned from, none kept aside."
+        why = ": too few to keep some aside" if self.share else ""
+        return f"{n} trusted labels were given and all were learned from{why}."
 
 
 def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels:

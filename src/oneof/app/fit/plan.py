@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import clone
 from torch import nn
 
@@ -37,6 +40,8 @@ LIBRARIES = 600.0
 """Megabytes of Python, torch, scikit-learn and readers of files, with what they freed but keep, about."""
 TABLES_OF_A_STEP = 50
 """Tables (batch, c) that a step takes, and the trainings on a few batches that are measured before, about."""
+SMALL_STEP = 2**16
+"""Inputs and outputs of a step, up to which it is small."""
 CONTENDERS = 20
 """Tables of probabilities that a comparison holds, about."""
 
@@ -271,3 +276,26 @@ def about(seconds: float) -> str:
 
 def as_size(megabytes: float) -> str:
     return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{max(1, round(megabytes))} MB"
+
+
+# ---- threads ----------------------------------------------------------------------------------
+
+
+def small_steps(model: PartialLabelClassifier, x: np.ndarray, n_classes: int) -> bool:
+    """Whether steps on a table are too small for several threads to gain anything."""
+    return model.recipe(len(x)).rows_per_step(len(x)) * (x.shape[1] + n_classes) <= SMALL_STEP
+
+
+@contextmanager
+def one_thread(small: bool) -> Iterator[None]:
+    """Inside, small steps are computed in one thread, unless OMP_NUM_THREADS says how many there should be.
+
+    In several they are hardly faster, and many times slower where other programs keep the cores busy.
+    """
+    before = torch.get_num_threads()
+    if small and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
