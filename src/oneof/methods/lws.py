@@ -41,8 +41,8 @@ class Lws(Method):
     def setup(self, task: Task) -> State:
         state = State(task.net)
         mask = task.candidates.dense()  # labels outside the set have weights too: no table by candidate
-        weights = torch.full(mask.shape, 1 / task.n_classes, dtype=task.dtype, device=task.device)
-        state.rows.add("target", signed(weights, mask))
+        first = torch.full(mask.shape, 1 / task.n_classes, dtype=task.dtype, device=task.device)
+        state.rows.add("target", torch.where(mask, first, -first))
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
@@ -53,17 +53,12 @@ class Lws(Method):
         return mean_of(losses)
 
     def after_step(self, state: State, batch: Batch, step: StepInfo) -> None:
-        weights = group_softmax(peek(state.net, batch.views[0]), batch.candidates)
-        state.rows.put(batch.index, target=signed(weights, batch.candidates))
+        logits = peek(state.net, batch.views[0])
+        state.rows.put(batch.index, target=signed_softmax(logits, batch.candidates))
 
     def pseudo_labels(self, state: State, task: Task, index: Tensor) -> Tensor:
         # before a row's first visit its candidates have the mass |S|/c
         return restrict(state.rows.take(index, "target").clamp(min=0), task.candidates.take(index))
-
-
-def signed(weights: Tensor, mask: Tensor) -> Tensor:
-    """How weights are stored: negative outside the set, so that a row's largest entry is a candidate."""
-    return torch.where(mask, weights, -weights)
 
 
 def leveraged_loss(logits: Tensor, mask: Tensor, weights: Tensor, leverage: float) -> Tensor:
@@ -74,6 +69,9 @@ def leveraged_loss(logits: Tensor, mask: Tensor, weights: Tensor, leverage: floa
     return (weights * wrong).sum(dim=-1)
 
 
-def group_softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """Softmax within the candidates, and separately within the other labels."""
-    return grouped_softmax(logits, mask) + grouped_softmax(logits, ~mask)
+def signed_softmax(logits: Tensor, mask: Tensor) -> Tensor:
+    """Softmax within the candidates, and minus that within the other labels.
+
+    So weights are stored: negative outside the set, and a row's largest entry is a candidate.
+    """
+    return grouped_softmax(logits, mask) - grouped_softmax(logits, ~mask)
