@@ -29,7 +29,7 @@ from oneof.training.given import Given
 from oneof.training.ongoing import OngoingTraining
 
 METHODS = ("proden", "rplg+", "rc", "cc", "cavl")
-CLASSES, ROWS = (10, 100, 1000, 5000, 20_000), (10_000, 100_000, 1_000_000)
+CLASSES, ROWS = (10, 100, 1000, 5000, 20_000), (10_000, 100_000, 1_000_000, 10_000_000)
 USUAL_CLASSES, USUAL_ROWS, FEATURES, BATCH, STEPS = 1000, 20_000, 64, 256, 5
 
 

@@ -22,8 +22,8 @@ from oneof.candidates.annotations import Annotations
 from oneof.tables.candidate_files import save_annotations
 
 # in a small process of its own: what a process has when it starts another one counts as the other's
-PEAK = """import resource, subprocess, sys
-subprocess.run([sys.executable, "-m", "oneof", *sys.argv[1:]], check=True, stdout=sys.stderr)
+PEAK_OF = """import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=sys.stderr)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6)"""
 
 
@@ -42,7 +42,7 @@ def main() -> None:
         options = f"--method {given.method} --epochs 1 --memory {given.memory}"
         command = f"fit big.npy --candidates big.parquet {options} --out model"
         began = time.perf_counter()
-        run = [sys.executable, "-c", PEAK, *command.split()]
+        run = [sys.executable, "-c", PEAK_OF, sys.executable, "-m", "oneof", *command.split()]
         peak = float(subprocess.run(run, cwd=folder, check=True, stdout=subprocess.PIPE).stdout)
         seconds = time.perf_counter() - began
     print_json(

@@ -99,20 +99,21 @@ def test_a_choice_is_the_same_on_a_cluster_although_a_node_is_lost(cluster, monk
     x = rng.normal(size=(240, 4))
     truth = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0)
     mask = np.eye(3, dtype=bool)[truth] | (rng.random((240, 3)) < 0.4)
-    second = cluster.add_node(num_cpus=1)
+    there_still = [cluster.add_node(num_cpus=1)]
     cluster.wait_for_nodes()
     came, ready = [], Cluster.ready
 
     def lose_the_second_node(self, *given):
-        ended = ready(self, *given)
+        ended = ready(self, *given)  # on a busy machine none may have ended, or several
         came.extend(ended)
-        if len(came) == 2:
-            cluster.remove_node(second, allow_graceful=False)
+        if len(came) >= 2 and there_still:
+            cluster.remove_node(there_still.pop(), allow_graceful=False)
         return ended
 
     monkeypatch.setattr(Cluster, "ready", lose_the_second_node)
     model = PartialLabelClassifier("auto", epochs=4, device="cpu")
     there = model.set_params(cluster=cluster.address).fit(x, mask)
+    assert not there_still
     assert len(came) > 4
     here = clone(model).set_params(cluster=None).fit(x, mask)
     assert [row["name"] for row in there.selection_] == [row["name"] for row in here.selection_]
