@@ -1,10 +1,11 @@
-"""A million candidate sets from CSV, JSONL and Parquet: seconds and peak memory, beside polars reading the file.
+"""A million candidate sets from CSV, JSONL and Parquet: seconds and peak memory, beside polars.
 
     python -m benchmarks.import_sets > results/scale/import.txt
 
-Each row has an id and five labels of a thousand: a cell `crow|raven|…`, a list in JSONL and Parquet. Imported by
-`oneof candidates import FILE --format records`, from the start of Python to the written file. polars reads the
-same file in a process of its own and does nothing with it. Peaks are those of whole processes (Linux).
+Each row has an id and five labels of a thousand: a cell `crow|raven|…`, a list in JSONL and Parquet. What is
+measured is `oneof candidates import FILE --format records`, from the start of Python to the written file;
+polars reads the same file in a process of its own and does nothing with it. Peaks are those of whole
+processes (Linux).
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def main() -> None:
         write(folder, chosen.rows, chosen.classes, chosen.candidates)
         for ending, read in READ.items():
             file = f"sets.{ending}"
-            ours = ["-m", "oneof", "candidates", "import", file, "--format", "records", "--out", f"{ending}.npz"]
+            command = f"candidates import {file} --format records --out {ending}.npz"
             alone = ["-c", f"import polars; {read}({json.dumps(file)})"]
-            found[ending] = {"oneof": measured(ours, folder), "polars": measured(alone, folder)}
+            ours = measured(["-m", "oneof", *command.split()], folder)
+            found[ending] = {"oneof": ours, "polars": measured(alone, folder)}
             found[ending]["file"] = {"mb": round((folder / file).stat().st_size / 1e6, 1)}
     print_table(
         f"{chosen.rows:,} rows of {chosen.candidates} labels of {chosen.classes:,}",
