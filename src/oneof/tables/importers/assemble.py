@@ -33,7 +33,14 @@ from oneof.candidates.taxonomy import Taxonomy
 Missing = Literal["error", "drop", "all"]
 """What to do with rows that nobody answered."""
 HOW_TO_FILL = "Leave them out with --missing drop, or give them all classes with --missing all."
-FILLED = {"drop": "left out", "all": "given all classes"}
+
+
+def filled(missing: Missing) -> str:
+    """What becomes of such rows, in words."""
+    words = {"drop": "left out", "all": "given all classes"}
+    if missing not in words:
+        raise CandidateError(f"missing = {missing!r}: say error, drop or all.")
+    return words[missing]
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,7 @@ def decide(
                 f"(id {ids[silent[0]]!r}).\n  {HOW_TO_FILL}"
             )
         first = ", ".join(str(ids[i]) for i in silent[:5]) + (", …" if len(silent) > 5 else "")
-        notes.append(f"rows without any answer, {FILLED[settings.missing]}: {len(silent)} ({first})")
+        notes.append(f"rows without any answer, {filled(settings.missing)}: {len(silent)} ({first})")
         if settings.missing == "drop":
             answers = answers.take(answered, len(ids))
             ids = [ids[i] for i in np.flatnonzero(answered).tolist()]

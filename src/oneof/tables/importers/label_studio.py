@@ -72,9 +72,7 @@ def from_label_studio(
     return assemble_lines(lines, list(row), settings, place, named=named, rows=rows)
 
 
-def _full(
-    tasks: Sequence[Mapping[str, Any]], wanted: str | None, notes: list[str]
-) -> tuple[str, list[Line]]:
+def _full(tasks: Sequence[Mapping[str, Any]], wanted: str | None, notes: list[str]) -> tuple[str, list[Line]]:
     """The control of a full export, and its answers."""
     by_control: dict[str, list[Line]] = {}
     types: set[str] = set()

@@ -12,11 +12,11 @@ from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import CandidateError, CellError, first_where
 from oneof.candidates.compact import CompactSets
 from oneof.tables.importers.assemble import (
-    FILLED,
     HOW_TO_FILL,
     Missing,
     Settings,
     decide,
+    filled,
     finished,
     row_names,
     unnamed,
@@ -134,13 +134,13 @@ def from_prediction_sets(
     odd = (matrix != 0) & (matrix != 1)
     _refuse_first(odd, matrix, names, "is neither 0 nor 1; scores need their own import.")
     mask = matrix.astype(bool)
-    empty = ~mask.any(axis=1)
+    empty = mask.sum(axis=1) == 0
     notes = [f"expected share of rows whose true label is missing: at most {1 - level:.1%}"]
     for (i,) in first_where(empty):
         if missing == "error":
             what = f"its prediction set is empty ({empty.sum()} such rows).\n  {HOW_TO_FILL}"
             raise CellError(i, f"row {i}", what)
-        notes.append(f"rows with an empty prediction set, {FILLED[missing]}: {empty.sum()}")
+        notes.append(f"rows with an empty prediction set, {filled(missing)}: {empty.sum()}")
         mask[empty] = True
     known = {"format": "sets", **(provenance or {})}
     known |= {"rule": "conformal", "settings": {"level": level}, "notes": notes}
