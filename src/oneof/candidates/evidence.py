@@ -69,33 +69,38 @@ class SaidTable:
 
 @dataclass(frozen=True)
 class TrueLabels:
-    """What EM found.
+    """What EM found: `prior` (c,), `log_likelihood` after each iteration, whether it `converged`."""
 
-    `prior` (c,); `reliability` (workers,): the mean diagonal of the confusion matrices under the prior;
-    `log_likelihood` after each iteration; `converged`.
-    """
-
+    said: SaidTable
     prior: np.ndarray
-    reliability: np.ndarray
-    log_likelihood: list[float]
-    converged: bool
-    votes: csr_matrix
-    """(n, pairs): an entry for every label that a worker named."""
     log_said: np.ndarray
     """(pairs, c): log p(worker says label | truth)."""
+    log_likelihood: list[float]
+    converged: bool
+
+    def spoken(self, rows: np.ndarray) -> np.ndarray:
+        """(rows, c): log p(answers about a row | truth)."""
+        return self.said.votes[rows] @ self.log_said
 
     def posterior_of(self, rows: np.ndarray) -> np.ndarray:
         """(rows, c): the distribution over the true label of some rows."""
-        return np.exp(_believed(self.votes[rows], self.log_said, self.prior)[0])
+        return np.exp(_believed(self.said.votes[rows], self.log_said, self.prior)[0])
 
     def likelihood_of(self, rows: np.ndarray) -> np.ndarray:
         """(rows, c): how probable the answers about some rows are for each true label; rows sum to 1."""
-        return softmax(self.votes[rows] @ self.log_said, axis=1)
+        return softmax(self.spoken(rows), axis=1)
 
     @property
     def posterior(self) -> np.ndarray:
         """(n, c): of all rows."""
-        return self.posterior_of(np.arange(self.votes.shape[0]))
+        return self.posterior_of(np.arange(self.said.votes.shape[0]))
+
+    @property
+    def reliability(self) -> np.ndarray:
+        """(workers,): the mean diagonal of the confusion matrices under the prior."""
+        worker, label = self.said.worker, self.said.label
+        right = np.exp(self.log_said[np.arange(len(label)), label])
+        return np.bincount(worker, right * self.prior[label])
 
 
 def estimate_true_labels(
@@ -120,12 +125,11 @@ def estimate_true_labels(
     if not len(answers):
         raise CandidateError("Dawid-Skene needs at least one answer; there is none.")
     table = SaidTable.of_answers(answers, n_rows, n_classes)
-    return settle(table, len(answers.workers), smoothing, tolerance, max_iterations)
+    return settle(table, smoothing, tolerance, max_iterations)
 
 
 def settle(
     table: SaidTable,
-    n_workers: int = 1,
     smoothing: float = SMOOTHING,
     tolerance: float = 1e-5,
     max_iterations: int = 100,
@@ -136,8 +140,7 @@ def settle(
     `added` (pairs, c), in place of the smoothing: counts that are added to the one confusion matrix.
     """
     (n_rows, n_pairs), n_classes = table.votes.shape, table.n_classes
-    worker, label = table.worker, table.label
-    named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), label)), shape=(n_pairs, n_classes))
+    named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), table.label)), shape=(n_pairs, n_classes))
     # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
     blocks = [(table.votes[rows], table.answered[rows]) for rows in row_blocks(n_rows, n_classes)]
     sums = _Sums(n_pairs, n_classes)
@@ -162,9 +165,7 @@ def settle(
         if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
             converged = True
             break
-    right = np.zeros((n_workers, n_classes))
-    right[worker, label] = np.exp(log_said[np.arange(n_pairs), label])
-    return TrueLabels(prior, right @ prior, history, converged, table.votes, log_said)
+    return TrueLabels(table, prior, log_said, history, converged)
 
 
 class _Sums:
@@ -216,8 +217,8 @@ def log_likelihoods(candidates: Candidates) -> np.ndarray | None:
     best = _best(evidence, sets)
     if is_votes(candidates):
         found = settled_votes(candidates)
-        parts = [(found.votes[rows] @ found.log_said)[sets.dense(rows)] for rows in sets.blocks()]
-        spoken = np.concatenate(parts)  # log p(votes of the row | truth)
+        parts = [found.spoken(rows)[sets.dense(rows)] for rows in sets.blocks()]
+        spoken = np.concatenate([np.zeros(0), *parts])
         return np.maximum(spoken - _best(spoken, sets), FLOOR)
     part = np.divide(evidence, best, out=np.ones_like(evidence), where=best > 0)
     return np.log(np.maximum(part, np.exp(FLOOR)))
@@ -241,10 +242,9 @@ def label_likelihoods(candidates: Candidates) -> np.ndarray | None:
     answers, (n, c) = candidates.answers, candidates.shape
     if answers is not None:
         said = SaidTable.of_answers(answers, n, c)
-        every = said.log_likelihood(settle(said, len(answers.workers)).posterior)
+        every = said.log_likelihood(settle(said).posterior)
     elif is_votes(candidates):
-        found = settled_votes(candidates)
-        every = found.votes @ found.log_said
+        every = settled_votes(candidates).spoken(np.arange(n))
     elif (spoken := log_likelihoods(candidates)) is None:
         return None
     else:

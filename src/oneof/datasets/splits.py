@@ -37,10 +37,8 @@ class Split:
             object.__setattr__(self, name, _checked_rows(getattr(self, name), name))
         object.__setattr__(self, "provenance", dict(self.provenance))
         values, counts = np.unique(np.concatenate(self._parts()), return_counts=True)
-        if (counts > 1).any():
-            raise DataError(
-                f"row {values[counts > 1][0]} stands in a split more than once; parts share no row."
-            )
+        for row in values[counts > 1]:
+            raise DataError(f"row {row} stands in a split more than once; parts share no row.")
 
     def _parts(self) -> list[np.ndarray]:
         return [self.train, self.validation, self.test]
@@ -105,8 +103,8 @@ def hold_out(n: int, share: float, seed: int, labels: Any = None) -> Split:
         raise DataError(f"share = {share!r}: give the held-out share as a number between 0 and 1.")
     size = min(n - 1, max(1, round(share * n)))
     held, stratified = _choose(np.arange(n), size, groups, rng)
-    facts = {"rule": "hold-out", "rows": n, "share": float(share), "seed": int(seed)}
-    facts["stratified"] = stratified
+    known = {"rule": "hold-out", "rows": n, "share": float(share)}
+    facts = known | {"seed": int(seed), "stratified": stratified}
     return Split(np.setdiff1d(np.arange(n), held), held, provenance=facts)
 
 

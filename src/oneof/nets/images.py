@@ -8,7 +8,6 @@ batch normalisation is the net of POP, IDGP and VALEN's journal version for the 
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from oneof.nets.base import Net
@@ -18,7 +17,7 @@ def conv3x3(n_in: int, n_out: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False)
 
 
-def conv1x1(n_in: int, n_out: int, stride: int = 1) -> nn.Conv2d:
+def conv1x1(n_in: int, n_out: int, stride: int) -> nn.Conv2d:
     return nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False)
 
 
@@ -39,16 +38,14 @@ def stages(block: type[nn.Module], n_in: int, plan: tuple[tuple[int, int, int], 
     return nn.Sequential(*layers)
 
 
-@torch.no_grad()
-def initialise(net: nn.Module) -> None:
+def initialised(net: Net) -> Net:
     """Kaiming's rule by outputs for convolutions; biases of linear layers start at zero."""
     for part in net.modules():
         if isinstance(part, nn.Conv2d):
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
-            if part.bias is not None:
-                nn.init.zeros_(part.bias)
         elif isinstance(part, nn.Linear):
             nn.init.zeros_(part.bias)
+    return net
 
 
 class BasicBlock(nn.Module):
@@ -78,9 +75,7 @@ def _resnet(
         stages(BasicBlock, stem, plan),
         MeanOverMap(),
     )
-    net = Net(features, nn.Linear(plan[-1][0], n_classes))
-    initialise(net)
-    return net
+    return initialised(Net(features, nn.Linear(plan[-1][0], n_classes)))
 
 
 def resnet32(shape: tuple[int, int, int], n_classes: int) -> Net:
@@ -129,9 +124,7 @@ def wide_resnet(shape: tuple[int, int, int], n_classes: int, depth: int = 28, wi
         nn.ReLU(inplace=True),
         MeanOverMap(),
     )
-    net = Net(features, nn.Linear(widths[-1], n_classes))
-    initialise(net)
-    return net
+    return initialised(Net(features, nn.Linear(widths[-1], n_classes)))
 
 
 def preact_resnet18(shape: tuple[int, int, int], n_classes: int) -> Net:
@@ -144,9 +137,7 @@ def preact_resnet18(shape: tuple[int, int, int], n_classes: int) -> Net:
         stages(PreActBlock, 64, ((64, 2, 1), (128, 2, 2), (256, 2, 2), (512, 2, 2))),
         MeanOverMap(),
     )
-    net = Net(features, nn.Linear(512, n_classes))
-    initialise(net)
-    return net
+    return initialised(Net(features, nn.Linear(512, n_classes)))
 
 
 def lenet(shape: tuple[int, int, int], n_classes: int) -> Net:

@@ -38,8 +38,29 @@ def is_prose(counts: Counter[str]) -> bool:
     return words >= LEAST_WORDS * max(1, len(first))
 
 
+class OneColumn:
+    """What all kinds of columns share; `encode` makes numbers of one, which errors call by its `title`."""
+
+    name: str
+    flag: bool
+    """Whether a column of 0 and 1 says which were missing: only where some were in training."""
+    width: int
+
+    @property
+    def parts(self) -> list[str]:
+        return [f"{self.name}.{k}" for k in range(self.width)]
+
+    @property
+    def names(self) -> list[str]:
+        """One name per column of what `encode` gives."""
+        return [*self.parts, *([f"{self.name}=(missing)"] * self.flag)]
+
+    def flagged(self, made: np.ndarray, absent: Any) -> np.ndarray:
+        return np.column_stack([made, absent]) if self.flag else made
+
+
 @dataclass(frozen=True)
-class CategoryColumn:
+class CategoryColumn(OneColumn):
     """A text per row: one column of 0 and 1 for every value seen in training.
 
     With more than `MOST_VALUES` values the rarer ones share a column, and values that were never seen
@@ -62,11 +83,10 @@ class CategoryColumn:
         return cls(name, sorted(frequent), len(counts) > MOST_VALUES, absent)
 
     @property
-    def names(self) -> list[str]:
-        more = ["(other)"] * self.other + ["(missing)"] * self.flag
-        return [f"{self.name}={value}" for value in [*self.values, *more]]
+    def parts(self) -> list[str]:
+        return [f"{self.name}={value}" for value in [*self.values, *["(other)"] * self.other]]
 
-    def encode(self, column: Any, where: str) -> np.ndarray:
+    def encode(self, column: Any, title: str) -> np.ndarray:
         width = len(self.names)
         place: dict[str | None, int] = {value: k for k, value in enumerate(self.values)}
         unseen = len(self.values) if self.other else width
@@ -75,9 +95,7 @@ class CategoryColumn:
         try:
             codes = {value: place.get(cell_text(value), unseen) for value in set(cells)}
         except TypeError:
-            raise DataError(
-                f'column "{self.name}"{where} holds lists; the model was trained on single values there.'
-            ) from None
+            raise DataError(f"{title} holds lists; the model was trained on single values there.") from None
         hot = np.fromiter(map(codes.__getitem__, cells), dtype=np.int64, count=len(cells))
         made = np.zeros((len(cells), width + 1), dtype=np.float32)  # the last column takes what is none
         made[np.arange(len(cells)), hot] = 1.0
@@ -89,7 +107,7 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True)
-class TextColumn:
+class TextColumn(OneColumn):
     """A text per row: words weighed by TF-IDF, along the main directions of the training rows (SVD).
 
     A missing text, and one of unknown words only, is 0 in all of them.
@@ -139,16 +157,15 @@ class TextColumn:
         return made
 
     @property
-    def names(self) -> list[str]:
-        return vector_names(self.name, len(self._matrix), self.flag)
+    def width(self) -> int:  # type: ignore[override]
+        return len(self._matrix)
 
-    def encode(self, column: Any, where: str) -> np.ndarray:
-        texts = _texts(self.name, column, where)
+    def encode(self, column: Any, title: str) -> np.ndarray:
+        texts = _texts(column, title)
         made = self._counted.transform([text or "" for text in texts]) @ self._matrix.T
-        return _flagged(made, texts, self.flag)
+        return self.flagged(made, [text is None for text in texts])
 
     def is_sound(self) -> bool:
-        """Whether a stored column can be what `fit` made."""
         if not self.words or len(self.words) > MOST_WORDS or not all(isinstance(w, str) for w in self.words):
             return False
         numbers = np.array(self.weights, dtype=np.float64), self._matrix
@@ -160,7 +177,7 @@ class TextColumn:
 
 
 @dataclass(frozen=True)
-class SentenceColumn:
+class SentenceColumn(OneColumn):
     """A text per row, as the vector that a sentence-transformers model gives; a missing one is all 0.
 
     The sentence model is no part of this: a digest says which one it must be, and `use_sentences` reads it.
@@ -178,11 +195,7 @@ class SentenceColumn:
         width = len(_sentence_models[digest].encode(["a text"])[0])
         return cls(name, digest, width, any(cell_text(v) is None for v in column))
 
-    @property
-    def names(self) -> list[str]:
-        return vector_names(self.name, self.width, self.flag)
-
-    def encode(self, column: Any, where: str) -> np.ndarray:
+    def encode(self, column: Any, title: str) -> np.ndarray:
         model = _sentence_models.get(self.digest)
         if model is None:
             others = "; another one was given" if _sentence_models else ""
@@ -191,12 +204,12 @@ class SentenceColumn:
                 "  Say in which folder it is: --embed FOLDER, in Python "
                 "oneof.tables.free_text.use_sentences(folder)."
             )
-        texts = _texts(self.name, column, where)
+        texts = _texts(column, title)
         made = np.zeros((len(texts), self.width), dtype=np.float32)
         present = [i for i, text in enumerate(texts) if text is not None]
         if present:
             made[present] = model.encode([texts[i] for i in present], show_progress_bar=False)
-        return _flagged(made, texts, self.flag)
+        return self.flagged(made, [text is None for text in texts])
 
     def is_sound(self) -> bool:
         return isinstance(self.digest, str) and isinstance(self.width, int) and 0 < self.width < 1 << 16
@@ -236,17 +249,8 @@ def use_sentences(folder: Path | str) -> str:
     return digest.hexdigest()
 
 
-def _texts(name: str, column: Any, where: str) -> list[str | None]:
+def _texts(column: Any, title: str) -> list[str | None]:
     cells = column.tolist() if isinstance(column, np.ndarray) else column
     if any(isinstance(cell, list | tuple | np.ndarray) for cell in cells):
-        raise DataError(f'column "{name}"{where} holds lists; the model was trained on texts there.')
+        raise DataError(f"{title} holds lists; the model was trained on texts there.")
     return [cell_text(cell) for cell in cells]
-
-
-def vector_names(name: str, width: int, flag: bool) -> list[str]:
-    """The columns of one that becomes several, the last of which says what was missing."""
-    return [*(f"{name}.{k}" for k in range(width)), *([f"{name}=(missing)"] * flag)]
-
-
-def _flagged(made: np.ndarray, texts: list[str | None], flag: bool) -> np.ndarray:
-    return np.column_stack([made, [text is None for text in texts]]) if flag else made

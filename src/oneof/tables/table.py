@@ -131,14 +131,12 @@ class Table:
 
 def numbers_of(column: Any, name: str) -> np.ndarray:
     """A column in double precision, (n,) or for vectors (n, d); a cell that is no number is an error."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
-        return column.astype(np.float64)
     try:
-        return np.array(column, dtype=np.float64)
+        return _floats(column)
     except (TypeError, ValueError, OverflowError):
         for i, cell in enumerate(column):
             try:
-                np.asarray(cell, dtype=np.float64)
+                _floats([cell])
             except (TypeError, ValueError, OverflowError):
                 what = "empty" if is_missing(cell) else f"{cell!r:.80}, not a number"
                 raise CellError(i, in_column(name)(i), f"the cell is {what}.") from None
@@ -200,7 +198,7 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
     if isinstance(values, np.ndarray):
         return values.astype(np.float64) if values.dtype.kind in "biuf" and values.ndim == 1 else None
     try:
-        made = np.array(values, dtype=np.float64)
+        made = _floats(values)
         return made if made.ndim == 1 else None
     except (TypeError, ValueError, OverflowError):
         pass
@@ -239,10 +237,19 @@ def as_number(value: Any) -> float | None:
     """The number of a cell, NaN where it is missing, None where it is something else."""
     if _absent_number(value):
         return np.nan
+    if isinstance(value, str) and "_" in value:
+        return None
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _floats(values: Any) -> np.ndarray:
+    """Numbers as numpy reads them; but 1_2 is no number here, whatever Python says: codes look like that."""
+    if not isinstance(values, np.ndarray) and any(isinstance(v, str) and "_" in v for v in values):
+        raise ValueError("a text with an underscore")
+    return np.array(values, dtype=np.float64)
 
 
 def _reads(values: Iterable[Any]) -> Callable[[Any], float | None]:

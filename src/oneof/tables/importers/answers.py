@@ -109,19 +109,14 @@ def from_wide(
     for title, column in zip(titles, cells):
         if len(column) != n:
             raise CandidateError(f'column "{title}" has {len(column)} cells, the first one {n}.')
-    lines = [
-        Line(i, title, cell, i)
-        for i, row in enumerate(zip(*cells))
-        for title, cell in zip(titles, row)
-        if not is_missing(cell)
-    ]
+    rows = enumerate(zip(*cells))
+    lines = [Line(i, who, cell) for i, row in rows for who, cell in zip(titles, row) if not is_missing(cell)]
     if not lines:
         raise CandidateError(f"no cell of the columns {', '.join(titles[:10])} holds an answer.")
-
-    def place(line: int) -> str:
-        return f'row {lines[line].row}, column "{lines[line].worker}"'
-
-    return assemble_lines(lines, named, row_names(ids, n), settings, place)
+    names = row_names(ids, n)
+    return assemble_lines(
+        lines, names, settings, lambda line: f'row {line.entry}, column "{line.worker}"', named=named
+    )
 
 
 def _wide_columns(table: Any, workers: Sequence[Any] | None) -> tuple[bool, list[str], list[Any]]:
@@ -182,7 +177,7 @@ def from_records(
         form, answers = _answers(entry, i, column)
         if form:
             forms.setdefault(form, i)
-        lines += [Line(i, name, label, i) for name, label in answers if not is_missing(label)]
+        lines += [Line(i, name, label) for name, label in answers if not is_missing(label)]
     if not n:
         raise CandidateError("there is no record at all.")
     if not lines:
@@ -196,11 +191,8 @@ def from_records(
             f"this entry does not say who answered, the one of row {forms['by annotator']} does.\n"
             "  Use one form in the whole file.",
         )
-
-    def place(line: int) -> str:
-        return f'row {lines[line].row}, "{column}"'
-
-    return assemble_lines(lines, named, row_names(ids, n), settings, place)
+    names = row_names(ids, n)
+    return assemble_lines(lines, names, settings, lambda line: f'row {line.entry}, "{column}"', named=named)
 
 
 def _answers(entry: Any, i: int, column: str) -> tuple[str, list[tuple[Any, Any]]]:
