@@ -10,8 +10,10 @@ import ast
 import difflib
 import json
 import re
+import sys
 import unicodedata
 import warnings
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -167,7 +169,8 @@ def cell_labels(cell: Any) -> list[Any]:
         return [cell]
     text = cell.strip()
     listed = _written_list(text) if text[0] + text[-1] in ("[]", "{}", "()") else None
-    return [label.strip() for label in listed or text.split(SEPARATOR) if label.strip()]
+    # equal labels of a million cells are one text
+    return [sys.intern(label.strip()) for label in listed or text.split(SEPARATOR) if label.strip()]
 
 
 def as_set(labels: Any) -> list[Any]:
@@ -219,25 +222,48 @@ class Codes:
     first: list[int]
 
 
-def encode(values: Iterable[Any], place: Place) -> Codes:
-    """Number the values by their first appearance. A collection of labels is one value, a tuple."""
-    seen: dict[Any, int] = {}
-    first: list[int] = []
-    numbers: list[int] = []
-    for line, given in enumerate(values.tolist() if isinstance(values, np.ndarray) else values):
-        value = given
-        if isinstance(value, COLLECTIONS):
-            listed = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-            value = tuple(tidy(v) for v in listed)
+class Numbering:
+    """Numbers values by their first appearance; `first` are the lines of these."""
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.first = place, list[int]()
+        self._seen: dict[Any, int] = {}
+
+    def of(self, value: Any, line: int, given: Any) -> int:
+        """The number of a value of a line, which errors call as it was `given`."""
         try:
-            number = seen.setdefault((value.__class__, value), len(first))  # 1 and True are two values here
+            number = self._seen.setdefault((value.__class__, value), len(self.first))  # 1 and True are two
         except TypeError:
             what = f"{given!r:.80} is neither text nor a number nor a list of them."
-            raise CellError(line, place(line), what) from None
-        if number == len(first):
-            first.append(line)
-        numbers.append(number)
-    return Codes(np.array(numbers, dtype=np.int64), [tidy(value) for _, value in seen], first)
+            raise CellError(line, self.place(line), what) from None
+        if number == len(self.first):
+            self.first.append(line)
+        return number
+
+    def codes(self, numbers: array[int]) -> Codes:
+        return Codes(np.array(numbers), [tidy(value) for _, value in self._seen], self.first)
+
+
+def encode(values: Iterable[Any], place: Place) -> Codes:
+    """Number the values by their first appearance; a collection is one value."""
+    made, numbers = Numbering(place), array("q")
+    for line, given in enumerate(values.tolist() if isinstance(values, np.ndarray) else values):
+        value = tuple(given) if isinstance(given, COLLECTIONS) else given
+        numbers.append(made.of(value, line, given))
+    return made.codes(numbers)
+
+
+def encode_labels(lines: Iterable[Any], place: Place) -> tuple[Codes, np.ndarray]:
+    """Number the labels of lines, each of which has one, several or none; and how many each line has."""
+    made, numbers, sizes = Numbering(place), array("i"), array("i")
+    for line, given in enumerate(lines.tolist() if isinstance(lines, np.ndarray) else lines):
+        labels = sorted(given, key=repr) if isinstance(given, set | frozenset) else as_set(given)
+        for label in labels:
+            if is_missing(label):
+                raise CellError(line, place(line), f"one of the labels {labels!r:.80} is empty.")
+            numbers.append(made.of(label, line, given))
+        sizes.append(len(labels))
+    return made.codes(numbers), np.array(sizes)
 
 
 def check_one_type(codes: Codes, place: Place, what: str) -> None:

@@ -96,7 +96,7 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     Cells are texts such as cat|dog, lists, or single labels. Text is split at bars, and at `;`, `,` or `/`
     where the parts are labels of other cells too. `name` is what the column is called in messages.
     """
-    known: dict[str, list[Any]] = {}
+    known: dict[str, Any] = {}
     listed = []
     for i, cell in enumerate(values):
         if isinstance(cell, Mapping | list) and scores_of(cell) is not None:
@@ -114,11 +114,9 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
         label for cell, labels in known.items() if cell.strip()[:1] not in ("[", "(", "{") for label in labels
     }
     whole = _split_at(plain, f'column "{name}"', accept)
-    made = {
-        cell: _tidied([part for v in labels for part in whole.get(v, [v])], accept)
-        for cell, labels in known.items()
-    }
-    labels = [made[cell] if isinstance(cell, str) else cell for cell in listed]
+    for cell, labels in known.items():
+        known[cell] = _tidied([part for v in labels for part in whole.get(v, [v])], accept)
+    labels = [known[cell] if isinstance(cell, str) else cell for cell in listed]
     return one_spelling(labels) if "alike" in accept else labels
 
 

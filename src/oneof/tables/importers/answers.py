@@ -211,7 +211,7 @@ def _answers(entry: Any, i: int, column: str) -> tuple[str, list[tuple[Any, Any]
         raise CellError(i, f'row {i}, "{column}"', f"{parts!r:.80} mixes labels and lists of labels.")
     if any(nested):
         return "sets", [(None, part) for part in parts]
-    return ("a set", [(None, parts)]) if parts else ("", [])
+    return ("a set", [(None, entry)]) if parts else ("", [])
 
 
 def from_complementary(

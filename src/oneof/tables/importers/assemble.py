@@ -14,9 +14,9 @@ from oneof.candidates.cells import (
     CellError,
     Codes,
     Place,
-    as_set,
     check_one_type,
     encode,
+    encode_labels,
     first_where,
     is_missing,
     named_columns,
@@ -139,10 +139,10 @@ def assemble(
     if dropped.any():
         label = [None if drop else value for drop, value in zip(dropped.tolist(), label, strict=True)]
         notes.append(f"answers about unknown tasks, left out: {int(dropped.sum())}")
-    codes = encode(label, place)
-    if len(codes.number) != len(row):
-        raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} labels; give one each.")
-    empty = np.array([is_missing(value) for value in codes.values], dtype=bool)[codes.number]
+    codes, sizes = encode_labels(label, place)
+    if len(sizes) != len(row):
+        raise CandidateError(f"there are {len(row)} tasks and {len(sizes)} labels; give one each.")
+    empty = sizes == 0
     lines = np.flatnonzero(~empty)
     empty &= ~dropped
     for (line,) in first_where(empty):
@@ -151,18 +151,24 @@ def assemble(
             what += "  Give a label, drop the line, or say skip_empty (--skip-empty)."
             raise CellError(line, place(line), what)
         notes.append(f"lines with an empty label, left out: {empty.sum()}")
-    by_value, classes = _columns(codes, settings, place)
+    by_label, classes = _columns(codes, settings, place)
     names, who = _workers(worker, row, worker_place or place, lines)
-    by_line = by_value.take(codes.number[lines])
-    # sorted by row, annotator and label, each answer once
-    said = np.repeat(row[lines] * max(len(names), 1) + who, by_line.sizes) * len(classes)
-    keys = np.unique(said + by_line.positions)
-    if len(keys) < len(said):
-        notes.append(f"answers given twice by the same annotator, counted once: {len(said) - len(keys)}")
-    pairs, label_once = np.divmod(keys, len(classes))
-    row_once, who_once = np.divmod(pairs, max(len(names), 1))
-    answers = Answers(row_once, who_once, label_once, names, worker is not None)
+    said = by_label.take(codes.number)
+    of_line = np.repeat(np.arange(len(lines)), sizes[lines])
+    of_line = np.repeat(of_line, said.sizes)
+    answers = Answers(*_once(row[lines][of_line], who[of_line], said.positions), names, worker is not None)
+    twice = len(of_line) - len(answers)
+    del codes, said, of_line  # of a million sets they are large
+    if twice:
+        notes.append(f"answers given twice by the same annotator, counted once: {twice}")
     return decide(answers, classes, ids, settings, notes, len(lines))
+
+
+def _once(row: np.ndarray, who: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Answers sorted by row, annotator and label, each once."""
+    n_who, n_labels = (int(values.max(initial=0)) + 1 for values in (who, label))
+    pairs, label = np.divmod(np.unique((row * n_who + who) * n_labels + label), n_labels)
+    return *np.divmod(pairs, n_who), label
 
 
 def decide(
@@ -236,29 +242,20 @@ def finished(
     return Annotations(made, None if list(ids) == list(range(len(ids))) else tuple(ids), answers)
 
 
-def _columns(codes: Codes, settings: Settings, place: Place) -> tuple[CompactSets, tuple[Any, ...]]:
-    """The columns of the classes that every distinct value names, and the classes."""
-    singles: list[tuple[Any, int]] = []  # every label with its line
-    of_value: list[int] = []  # the number of the value that it belongs to
-    for number, (value, line) in enumerate(zip(codes.values, codes.first)):
-        labels = as_set(value)
-        if any(map(is_missing, labels)):
-            raise CellError(line, place(line), f"one of the labels {labels!r:.80} is empty.")
-        singles += [(label, line) for label in labels]
-        of_value += [number] * len(labels)
-    if not singles:
+def _columns(labels: Codes, settings: Settings, place: Place) -> tuple[CompactSets, tuple[Any, ...]]:
+    """The columns of the classes that every distinct label stands for, and the classes."""
+    if not labels.values:
         raise CandidateError("every label is empty: nothing can be learned from this.")
-    names, first = zip(*singles)
-    check_one_type(Codes(codes.number, list(names), list(first)), place, "label")
+    check_one_type(labels, place, "label")
+    singles = list(zip(labels.values, labels.first))
     if settings.taxonomy is None:
         columns, classes = named_columns(singles, settings.classes, place)
-    else:
-        tree = settings.taxonomy
-        leaves = [tree.leaves_of(label, line, place) for label, line in singles]
-        columns, classes = [tree.column(leaf) for some in leaves for leaf in some], tree.leaves
-        of_value = np.repeat(of_value, [len(some) for some in leaves]).tolist()
-    shape = len(codes.values), len(classes)
-    return CompactSets.of_pairs(np.array(of_value), np.array(columns), shape), classes
+        return CompactSets.of_sizes(np.array(columns), np.ones(len(columns)), len(classes)), classes
+    tree = settings.taxonomy
+    leaves = [tree.leaves_of(label, line, place) for label, line in singles]
+    of_label = np.repeat(np.arange(len(leaves)), [len(some) for some in leaves])
+    columns = [tree.column(leaf) for some in leaves for leaf in some]
+    return CompactSets.of_pairs(of_label, np.array(columns), (len(leaves), len(tree.leaves))), tree.leaves
 
 
 def unnamed(row: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:

@@ -105,7 +105,7 @@ def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
     columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
     name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
-    labels = read_labels(columns[label], label, options.accept)
+    labels = read_labels(columns.pop(label), label, options.accept)
     ids = None if name is None else list(columns[name])
     # what is not, and trees, are taken at their word that the true label is inside
     settings = _settings(path, options, promised=format != "records").of(format, {})
