@@ -188,9 +188,10 @@ class Method:
             evidence, mask = task.candidates.evidence(index), task.candidates.take(index)
             if evidence is None:
                 break
-            stored = [name for name in self.watched if name in state.rows]
-            tables = {name: weighed(state.rows.take(index, name), mask, evidence) for name in stored}
-            state.rows.put(index, **tables)
+            for name in self.watched:
+                if name in state.rows:
+                    table = state.rows.take(index, name)  # what it holds of other labels stays (LWS)
+                    state.rows.put(index, **{name: table.where(~mask, weighed(table, mask, evidence))})
         return state
 
     def stage(self, state: State, step: StepInfo) -> Hashable:
