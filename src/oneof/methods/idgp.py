@@ -19,12 +19,14 @@ After the forward D ← p of the first view normalised on S, B ← q on S. For `
 + L_g.
 
 Deviations: the weights w are a softmax over ±g/T₂, since the product of all h that the paper multiplies
-them by cancels (and underflows). f and g warm up at the same time, not one after the other: neither
-reads the other's table there. Warm-up takes at most a quarter of the training; the ramp is a share of it
-(the authors: 100 of 500 epochs). Losses are averaged over the views, not summed, so that the learning rate
-means the same for all methods. One optimiser with two groups does the work of two. The authors divide
-the losses of g by the number of classes on CIFAR-100 only: θ and γ do the same. Default weights and
-temperatures are PLENCH's (all 1); the authors' tuned values, powers of ten, differ for each data set.
+them by cancels (and underflows). f and g warm up at the same time, not one after the other: neither reads
+the other's table there. Warm-up takes at most a quarter of the training; the ramp is a share of it (the
+authors: 100 of 500 epochs), and e counts from the first epoch, not from the end of the warm-up. Losses are
+averaged over the views, not summed, so that the learning rate means the same for all methods. One
+optimiser with two groups does the work of two. The authors divide the losses of g by the number of classes
+on CIFAR-100 only: θ and γ do the same. Default weights and temperatures are PLENCH's (all 1), as those of
+the authors' script; their tuned values, powers of ten, differ for each data set (CIFAR-10: α 10, β 1, θ
+10⁻³, γ 10⁻², T₁ 1.95, T₂ 5.9, g at a fifth of f's learning rate).
 """
 
 from dataclasses import dataclass

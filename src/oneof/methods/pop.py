@@ -15,9 +15,10 @@ With the default growth of 10⁻³ at most once in W epochs θ hardly moves: 500
 
 Deviations: the weak view takes the place of the plain one, which the authors use on CIFAR, so that all
 methods see the same views. The last W epochs are kept as a sum that starts anew every W epochs, not as W
-tables: removals are W epochs apart, so the mean is the same. (Where the warm-up is shorter than W, the mean
-is over the epochs there are.) The labels alive are a table of their own; the authors recover them from
-C > 0, so that a weight which underflows is lost without a decision.
+tables: removals are W epochs apart, so the mean is the same. (Where the warm-up is shorter than W, the
+mean is over the epochs there are.) The warm-up counts epochs, however few there are: a shorter training is
+PRODEN. The labels alive are a table of their own; the authors recover them from C > 0, so that a weight
+which underflows is lost without a decision.
 """
 
 import math

@@ -8,8 +8,9 @@ Decisions where the paper leaves a choice: w is a softmax over the candidates; m
 table, U from the branches as they stand at the beginning of the step; z are the detached features before
 the last layer; a singleton set is a labelled row (v = mu = q = its label, its own branch skips it); the
 virtual step is plain gradient descent at the current learning rate; clean rows pass the net in evaluation
-mode; the look-ahead's slope is taken without the learning rate as a factor, which Adam would hide but its
-weight decay would not, and the meta-learner slows down as the classifier does.
+mode; evidence, where there is some, multiplies mu and v of the target, but not v of the look-ahead; the
+look-ahead's slope is taken without the learning rate as a factor, which Adam would hide but its weight decay
+would not, and the meta-learner slows down as the classifier does.
 """
 
 from __future__ import annotations
