@@ -23,7 +23,6 @@ of methods that average over weak and strong ones.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,7 +31,7 @@ from torch.nn.functional import one_hot
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import cross_entropy
 from oneof.methods.parts.contrast import BASE_TEMPERATURE, Projection, both_heads, contrast
-from oneof.methods.targets import best_candidate, candidate_softmax, uniform
+from oneof.methods.targets import best_candidate, candidate_softmax
 
 
 @register(
@@ -50,7 +49,7 @@ class Able(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net, projection=Projection(task, self.size))
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("target", task.uniform, support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

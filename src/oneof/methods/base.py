@@ -14,7 +14,7 @@ from oneof.candidates.annotations import Answers
 from oneof.candidates.compact import BLOCK
 from oneof.methods.rows import CandidateRows
 from oneof.methods.state import RowState, State
-from oneof.methods.targets import weighed
+from oneof.methods.targets import uniform, weighed
 from oneof.nets import Net
 
 __all__ = [
@@ -126,6 +126,10 @@ class Task:
     @property
     def n_classes(self) -> int:
         return self.candidates.n_classes
+
+    def uniform(self, mask: Tensor) -> Tensor:
+        """What tables of targets start from."""
+        return uniform(mask, dtype=self.dtype)
 
     def each_row(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """`function` of every row, in row order: evaluation mode, no gradient, no augmentation."""

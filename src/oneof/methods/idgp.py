@@ -30,7 +30,6 @@ the authors' script; their tuned values, powers of ten, differ for each data set
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -41,7 +40,7 @@ from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, regi
 from oneof.methods.losses import cross_entropy, mean_of
 from oneof.methods.parts.schedules import at_most_a_quarter, fade_in
 from oneof.methods.parts.second_net import independent_copy
-from oneof.methods.targets import candidate_softmax, uniform
+from oneof.methods.targets import candidate_softmax
 
 
 def _weight(name: str, text: str) -> Any:
@@ -72,7 +71,7 @@ class Idgp(Method):
     def setup(self, task: Task) -> State:
         state = State(task.net, coins=independent_copy(task.net))
         state.notes["lr"] = task.lr
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("target", task.uniform, support=task.candidates)
         state.rows.add("present", lambda mask: mask.to(task.dtype), support=task.candidates)
         return state
 

@@ -30,7 +30,6 @@ form.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -77,7 +76,7 @@ class Pico(Method):
             prototypes=Prototypes(task.n_classes, self.size, like=vector),
             queue=Queue(min(self.queue, task.n_rows), vector=vector, label=label),
         )
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("target", task.uniform, support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

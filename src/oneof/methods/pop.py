@@ -30,7 +30,7 @@ from torch import Tensor
 
 from oneof.methods.base import Batch, Method, RowState, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
-from oneof.methods.targets import candidate_softmax, restrict, uniform
+from oneof.methods.targets import candidate_softmax, restrict
 
 THETA_LIMIT = 0.4  # θ grows no further
 STALLED = 1e-4  # share of all n · c entries below which a removal counts as stalled
@@ -56,7 +56,7 @@ class Pop(Method):
     def setup(self, task: Task) -> State:
         state = State(task.net, theta=torch.tensor(self.theta, dtype=task.dtype))
         sets = task.candidates
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=sets)
+        state.rows.add("target", task.uniform, support=sets)
         state.rows.add("alive", torch.clone, support=sets)
         state.rows.add("recent", partial(torch.zeros_like, dtype=task.dtype), support=sets)
         return state

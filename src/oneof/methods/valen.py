@@ -30,7 +30,6 @@ Defaults are the authors' for CIFAR-10; for small tables they have γ 20, β 0.0
 import copy
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -42,7 +41,7 @@ from oneof.methods.base import Batch, Method, Restart, State, StepInfo, Task, hy
 from oneof.methods.losses import mean_cross_entropy
 from oneof.methods.parts.neighbours import adjacency, nearest
 from oneof.methods.parts.schedules import at_most_a_quarter
-from oneof.methods.targets import candidate_softmax, restrict, uniform
+from oneof.methods.targets import candidate_softmax, restrict
 
 CONCENTRATION_FLOOR = 0.01
 SET_WEIGHT = 0.01
@@ -72,7 +71,7 @@ class Valen(Method):
             joined=False,
         )
         for name in ("belief", "target"):
-            state.rows.add(name, partial(uniform, dtype=task.dtype), support=task.candidates)
+            state.rows.add(name, task.uniform, support=task.candidates)
         k = min(self.neighbours, task.n_rows - 1)
         state.rows.add("neighbours", torch.zeros(task.n_rows, k, dtype=torch.long, device=task.device))
         return state
