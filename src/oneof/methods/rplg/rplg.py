@@ -98,22 +98,19 @@ class Rplg(Reduction):
         return self.clean_batch or batch_size
 
     def setup(self, task: Task) -> State:
-        state = super().setup(task)
-        state.notes["draws"] = draws_at_random(task.net)
-        if self.learns_weights(task):
-            n_features = state.notes["n_features"]
-            add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
-        return state
-
-    def learns_weights(self, task: Task) -> bool:
         if self.meta_gradient == "head":
             check_linear_head(task.net)
-        if not task.has_clean:
+        state = super().setup(task)
+        state.notes["draws"] = draws_at_random(task.net)
+        if task.has_clean:
+            n_features = state.notes["n_features"]
+            add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
+        else:
             warnings.warn(
                 "there are no clean rows to learn the branch weights from; they stay uniform (RPLG-NM)",
                 stacklevel=2,
             )
-        return task.has_clean
+        return state
 
     # ---- one step, in the order of Algorithm 1 ------------------------------------------------
 
