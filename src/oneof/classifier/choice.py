@@ -42,7 +42,7 @@ from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, only_plain_entries, write_with
 from oneof.tables.unpacking import stored_arrays
 from oneof.training.cluster import Cluster, ClusterError
-from oneof.training.progress import closing
+from oneof.training.progress import showing
 
 LONG_FITS = 12
 """Cost of a whole choice in trainings of the long MLP with the first of `METHODS`, about (`results/choice`: 5
@@ -114,7 +114,6 @@ class Comparison:
         later = baselines + survivors(len(there) - baselines)
         total = len(there) + (len(folds) - 1) * later  # at most; a few are left out before they begin
         progress = self.model.progress("auto", total)
-        progress.start("choosing", total, 0)
         done = 0
         # what an earlier run had decided stays decided: its last fit may have begun
         over = self.files.read("over") is not None
@@ -122,7 +121,7 @@ class Comparison:
         def order(some: Sequence[Contender]) -> list[Contender]:
             return ordered(some, self.data)
 
-        with closing(progress):
+        with showing(progress, "choosing", total):
             for number, fold in enumerate(folds):
                 judged: list[Contender] = []
                 if not over:

@@ -20,9 +20,8 @@ from oneof.datasets.scaling import Scaling
 from oneof.nets import Net, as_net, build_net
 from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
-from oneof.training.predict import EVALUATION_BATCH, ROWS_IN_CACHE, in_batches
 from oneof.training.recipe import choose_device
-from oneof.training.sources import StoredRows, stay_in_file
+from oneof.training.sources import EVALUATION_BATCH, ROWS_IN_CACHE, StoredRows, in_batches, stay_in_file
 from oneof.views import ImageViews, RowItself, Views
 
 DENSE_LIMIT = 8 << 30
