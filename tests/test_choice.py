@@ -8,8 +8,7 @@ import pytest
 import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier import choice
-from oneof.classifier.calibration import tempered
-from oneof.classifier.chosen import calibrated
+from oneof.classifier.calibration import calibrated, tempered
 from oneof.classifier.contenders import ChoiceData, Contender, row_folds
 from oneof.classifier.inputs import KnownRows, one_hot
 from oneof.classifier.settings import default_epochs
@@ -167,7 +166,7 @@ def test_time_that_runs_out_in_the_second_round_was_spent_on_the_best_of_the_fir
     comparison = choice.Comparison(auto(epochs=2), data, 0)
     wrong = {"rplg+, linear, long": 0, "linear model, random candidate": 8, "proden, linear, long": 4}
 
-    def opinion(self, contender, fold, data):
+    def opinion(self, contender, fold):
         every = wrong.get(contender.name, 1)  # one of so many rows
         return [np.eye(3)[np.where(every and fold.rows % max(every, 1) == 0, Y[fold.rows] - 1, Y[fold.rows])]]
 

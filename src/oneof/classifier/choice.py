@@ -6,7 +6,12 @@ two lengths, and two scalings of the features) and plain baselines are compared 
 candidate set is in two folds, where there are enough of them. The first round leaves out what has little
 hope: the scaling that served the first method worse, a long training of a net that was no good after a short
 one. After each round the best third of the methods goes on; baselines always do, as they cost next to
-nothing. What becomes of the winner is in `chosen.py`.
+nothing. The winner is fitted on all rows and made as sure as it was right out of
+fold, in folds drawn at random.
+
+A comparison holds the probabilities of its rows, (n, c) for every contender. Where these are more than 2²⁴,
+contenders are compared on as many rows as have no more, at random and those with a trusted label first, and
+the winner learns from all.
 
 What a contender says about a fold is the same wherever and whenever it is trained. A run folder keeps it, one
 file per contender and fold; a cluster has the trainings of a round at once (`cluster=`, extra `cluster`).
@@ -21,28 +26,34 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from oneof.candidates.compact import DENSE
+from oneof.classifier.calibration import calibrated, temperatures
 from oneof.classifier.contenders import (
     METHODS,
     ChoiceData,
     Contender,
     Fold,
+    baseline_labels,
+    checked_groups,
     fit_baseline,
     portfolio,
     promising,
 )
-from oneof.classifier.standings import ordered, score, table
+from oneof.classifier.standings import note, ordered, score, table
 from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, only_plain_entries, write_with
 from oneof.tables.unpacking import stored_arrays
 from oneof.training.cluster import Cluster, ClusterError
 from oneof.training.progress import showing
+from oneof.training.sources import stay_in_file
 
 LONG_FITS = 12
 """Cost of a whole choice in trainings of the long MLP with the first of `METHODS`, about (`results/choice`: 5
@@ -58,6 +69,66 @@ LAST_FIT = 1.5
 the end takes one more."""
 
 
+COMPARING = 0.5
+"""Share of a budget for a comparison on some of the rows; the last fit has the rest."""
+
+
+def choose(model: Any, whole: ChoiceData, given: Any, groups: Any) -> Any:
+    """Compare, take the best, fit it on all rows: the winner, with what the choice found out about it.
+
+    `model` has the settings that all contenders share; the inputs were made from what was `given`.
+    """
+    began, (n, c), recipe = time.perf_counter(), whole.candidates.shape, model.recipe(len(whole.x))
+    data, budget, seed = whole, model.budget, recipe.seed
+    groups = None if groups is None else checked_groups(groups, n)
+    if n * c > DENSE:
+        rows = some_rows_of(n, DENSE // c, None if whole.clean is None else whole.clean.of_x, seed)
+        data, groups = whole.part(rows), None if groups is None else groups[rows]
+        budget = None if budget is None else COMPARING * budget
+    data = data.divided(groups, seed)
+    comparison = Comparison(model, data.without_known_sets(seed) if groups is None else data, seed, budget)
+    comparison.run()
+    best, selection = comparison.decided()
+    judged = comparison.out_of_fold(best, data.folds)
+    told, settings = note(selection), best.settings
+    if len(data.x) == n:
+        fitted = comparison.fitted(best, data, last=True)
+        if best.is_baseline:
+            fitted.transduction_ = baseline_labels(fitted, data, likelihoods=data.likelihoods)
+        fitted.out_of_fold_, fitted.label_errors_ = calibrated(fitted, judged, data)
+    else:
+        told += f" Contenders were compared on {len(data.x):,} of {n:,} rows."
+        if best.is_baseline:
+            told += " A baseline learns from these alone."
+            fitted = comparison.fitted(best, data, last=True)
+            fitted.transduction_ = partial(baseline_labels, fitted, whole)
+        else:
+            # as long in proportion: a default length goes by the number of rows
+            epochs = settings["epochs"] * recipe.epochs / model.recipe(len(data.x)).epochs
+            settings["epochs"] = max(1, round(epochs))
+            whole = replace(whole, x=stay_in_file(given, whole.x))  # an array in a file stays there
+            left = None if model.budget is None else model.budget - (time.perf_counter() - began)
+            fitted = comparison.fitted(best, whole, last=True, seconds=left)
+        if data.folds:
+            fitted.set_temperature(temperatures(judged, data)[1])
+    fitted.settings_, fitted.selection_, fitted.selection_note_ = best.parameters, selection, told
+    return fitted
+
+
+def some_rows_of(n: int, most: int, trusted: np.ndarray | None, seed: int) -> np.ndarray:
+    """So many rows of n at random; up to half of them are `trusted` ones, where there are some."""
+    order = np.random.default_rng([seed, n]).permutation(n)
+    if trusted is not None:
+        known = np.isin(order, trusted)
+        first = order[known][: most // 2]
+        order = np.concatenate([first, order[~known], order[known][len(first) :]])
+    return np.sort(order[:most])
+
+
+Opinion = list[np.ndarray]
+"""Probabilities of a fold's rows and, where it has some, of its clean rows."""
+
+
 @dataclass
 class Comparison:
     """Contenders, folds and the clock. `model` has the settings that all contenders share."""
@@ -68,8 +139,8 @@ class Comparison:
     budget: float | None = None
     """Seconds for all of it."""
     began: float = field(default_factory=lambda: time.perf_counter())
-    ahead: dict[tuple[str, bytes], list[np.ndarray]] = field(default_factory=dict)
-    """Opinions that came from a cluster, by contender and rows of the fold."""
+    ahead: dict[tuple[str, bytes], Opinion] = field(default_factory=dict)
+    """What came from a cluster, by contender and rows of the fold."""
 
     def __post_init__(self) -> None:
         shared = self.model.get_params(deep=False)
@@ -125,14 +196,14 @@ class Comparison:
             for number, fold in enumerate(folds):
                 judged: list[Contender] = []
                 if not over:
-                    self.ask_cluster([(contender, fold) for contender in there], self.data)
+                    self.ask_cluster([(contender, fold) for contender in there])
                 for contender in there:
                     missing = self.stored(contender, fold) is None
                     if (missing and (over or self.out_of_time(contender))) or not (
                         number or promising(contender, judged, order)
                     ):
                         continue
-                    self.judge(contender, fold, self.data)
+                    self.judge(contender, fold)
                     judged.append(contender)
                     reached = score(contender, self.data)
                     facts = {"contender": contender.name, "round": number, "score": reached}
@@ -165,33 +236,34 @@ class Comparison:
         left.sort(key=lambda c: (c.rounds, score(c, self.data)), reverse=True)
         return finalists[0], table(finalists, left, self.data)
 
-    def out_of_fold(self, best: Contender, data: ChoiceData) -> Contender:
-        """The winner, judged by every fold of the data; these may be other folds than those compared by."""
-        if data is not self.data:
-            best = best.unjudged(data)
-        left = data.folds[best.rounds :]
-        self.ask_cluster([(best, fold) for fold in left], data)
+    def out_of_fold(self, best: Contender, folds: Sequence[Fold]) -> Contender:
+        """The winner, judged by every one of the folds; these may be others than those compared by."""
+        if folds is not self.data.folds:
+            best = best.unjudged(self.data)
+        left = folds[best.rounds :]
+        self.ask_cluster([(best, fold) for fold in left])
         for fold in left:
-            self.judge(best, fold, data)
+            self.judge(best, fold)
         return best
 
     # ---- one contender and one fold -----------------------------------------------------------
 
-    def judge(self, contender: Contender, fold: Fold, data: ChoiceData) -> None:
+    def judge(self, contender: Contender, fold: Fold) -> None:
         """What a contender that has not seen a fold says about it."""
         began = time.perf_counter()
         said = self.stored(contender, fold)
         if said is None:
-            said = self.opinion(contender, fold, data)
-            self.files.write(said, contender.name, contender.settings, fold.rows.tobytes())
+            said = self.opinion(contender, fold)
+            self.files.write(said, *contender.key(fold))
         contender.probabilities[fold.rows] = said[0]
         if len(said) > 1:
             contender.clean_probabilities[fold.clean] = said[1]
         contender.rounds += 1
         contender.seconds += time.perf_counter() - began
 
-    def opinion(self, contender: Contender, fold: Fold, data: ChoiceData) -> list[np.ndarray]:
+    def opinion(self, contender: Contender, fold: Fold) -> Opinion:
         """Probabilities of a fold's rows, and of its clean rows, by a model that has seen none of them."""
+        data = self.data
         fitted = self.fitted(contender, data.outside(fold))
         asked = [data.x[fold.rows]]
         if data.clean is not None and len(fold.clean):
@@ -215,12 +287,11 @@ class Comparison:
         with nullcontext() if last else warnings.catch_warnings(action="ignore"):
             return made.learn(data.x, data.candidates, data.clean, data.weights)
 
-    def stored(self, contender: Contender, fold: Fold) -> list[np.ndarray] | None:
-        rows = fold.rows.tobytes()
-        found = self.ahead.get((contender.name, rows))
-        return found or self.files.read(contender.name, contender.settings, rows)
+    def stored(self, contender: Contender, fold: Fold) -> Opinion | None:
+        key = contender.key(fold)
+        return self.ahead.get((key[0], key[-1])) or self.files.read(*key)
 
-    def ask_cluster(self, wanted: Sequence[tuple[Contender, Fold]], data: ChoiceData) -> None:
+    def ask_cluster(self, wanted: Sequence[tuple[Contender, Fold]]) -> None:
         """Where there is a cluster: what will be asked for next, all at once."""
         wanted = [(contender, fold) for contender, fold in wanted if self.stored(contender, fold) is None]
         if self.model.cluster is None or not wanted:
@@ -230,16 +301,16 @@ class Comparison:
         sent.model = clone(self.model).set_params(run=None, callbacks=None, verbose=False, cluster=None)
         sent.contenders, sent.files, sent.ahead = [], FoldFiles(None, ""), {}
         with Cluster(self.model.cluster) as cluster:
-            shared, rows, opinion = cluster.share(sent), cluster.share(data), type(self).opinion
+            shared, opinion = cluster.share(sent), type(self).opinion
             calls = [
-                ((c, fold), opinion, shared, Contender(c.name, c.kind, c.settings), fold, rows)
+                (c.key(fold), opinion, shared, Contender(c.name, c.kind, c.settings), fold)
                 for c, fold in wanted
             ]
-            for (contender, fold), found in cluster.results(calls):
+            for key, found in cluster.results(calls):
                 if isinstance(found, ClusterError):
                     raise found
-                self.ahead[contender.name, fold.rows.tobytes()] = found
-                self.files.write(found, contender.name, contender.settings, fold.rows.tobytes())
+                self.ahead[key[0], key[-1]] = found
+                self.files.write(found, *key)
 
 
 def survivors(n: int) -> int:

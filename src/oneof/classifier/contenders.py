@@ -21,10 +21,13 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, KFold
 
 from oneof.candidates import Candidates
+from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
+from oneof.classifier.calibration import tempered
 from oneof.classifier.inputs import KnownRows, as_numpy, class_array
 from oneof.classifier.settings import set_sizes
 from oneof.methods import make_method
+from oneof.methods.targets import EXPONENT
 from oneof.nets import TABLE_NETS, build_net
 
 # ---- baselines --------------------------------------------------------------------------------
@@ -97,6 +100,22 @@ def _regression(
     return weight, bias
 
 
+def baseline_labels(
+    fitted: Any, data: ChoiceData, rows: np.ndarray | None = None, likelihoods: np.ndarray | None = None
+) -> np.ndarray:
+    """(B, c): what a baseline believes of some rows, or all; of itself it knows nothing of votes and scores
+    (`likelihoods`), nor of the labels of clean rows."""
+    rows = np.arange(len(data.x)) if rows is None else rows
+    p, mask = fitted.prepared_proba(fitted.prepare(data.x[rows])), data.candidates.rows(rows)
+    made = restricted(p, mask).astype(np.float32)
+    if likelihoods is not None:
+        made = restricted(tempered(made, 1.0, EXPONENT * likelihoods), mask).astype(np.float32)
+    if data.clean is not None and data.clean.of_x is not None:
+        known = np.isin(rows, data.clean.of_x)
+        made[known] = data.clean.mask[np.searchsorted(data.clean.of_x, rows[known])]
+    return made
+
+
 # ---- contenders and folds ---------------------------------------------------------------------
 
 METHODS = ("proden", "rplg+")
@@ -135,6 +154,16 @@ class Contender:
     @property
     def is_baseline(self) -> bool:
         return self.kind == "baseline"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Its settings as those of a model; a baseline's method is the nearest one that has a name."""
+        nearest = {"method": "clean-only" if "clean" in self.name else "average"}
+        return {**self.settings, **(nearest if self.is_baseline else {})}
+
+    def key(self, fold: Fold) -> tuple[str, dict[str, Any], bytes]:
+        """What its opinion of a fold is kept by."""
+        return self.name, self.settings, fold.rows.tobytes()
 
     def unjudged(self, data: ChoiceData) -> Contender:
         """The same, with room for what it will say about these rows."""

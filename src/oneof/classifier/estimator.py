@@ -211,10 +211,11 @@ class PartialLabelClassifier(Predictions):
             read = partial(self._inputs, reset=False)
             known = read_clean(clean, X, class_array(candidates.classes), read)
         if isinstance(self.method, str) and self.method == "auto":
-            from oneof.classifier.chosen import choose  # no other fit needs what a choice imports
+            from oneof.classifier.choice import ChoiceData, choose  # no other fit needs what these import
 
             self.forget()
-            return self.take_over(choose(self, X, given, candidates, known, groups, sample_weight), OWN)
+            rows = ChoiceData(X, candidates, known, sample_weight)
+            return self.take_over(choose(self, rows, given, groups), OWN)
         return self.learn(stay_in_file(given, X), candidates, known, sample_weight, continues)
 
     def learn(
