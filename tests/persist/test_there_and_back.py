@@ -155,7 +155,7 @@ def test_a_failure_leaves_what_was_there(folder, monkeypatch):
         if len(calls) == 2:
             raise OSError("no space left on device")
 
-    monkeypatch.setattr("oneof.classifier.persist.writing.save_file", disk_full)
+    monkeypatch.setattr("oneof.classifier.persist.model.save_file", disk_full)
     with pytest.raises(ModelError, match="no space"):
         fitted("average").save(folder)
     assert len(calls) == 2
@@ -237,7 +237,7 @@ def test_killed_while_renaming_no_mixture_is_believed(folder, monkeypatch, kille
             raise KeyboardInterrupt
         replace(source, target)
 
-    monkeypatch.setattr("oneof.classifier.persist.writing.os.replace", kill)
+    monkeypatch.setattr("oneof.classifier.persist.folder.os.replace", kill)
     with pytest.raises(KeyboardInterrupt):
         other.save(folder)
     monkeypatch.undo()
