@@ -162,6 +162,15 @@ def test_a_failure_leaves_what_was_there(folder, monkeypatch):
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
 
 
+@pytest.mark.parametrize("names", [np.array(["ant", "bee", "cow"]), np.arange(3), np.array([1.0, 2.0, 10.0])])
+def test_weights_of_classes_are_those_of_the_same_classes_after_loading(tmp_path, names):
+    weights = dict(zip(names, np.float32([1, 2, 3])))
+    fitted(y=names[Y], class_weight=weights).save(tmp_path / "model")
+    back = oneof.load(tmp_path / "model")
+    assert back.class_weight == {name: float(w) for name, w in weights.items()}
+    back.fit(X, names[Y])
+
+
 def test_a_file_is_no_place_for_a_model(tmp_path):
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(ModelError, match="is a file"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from safetensors.torch import save_file
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from oneof.candidates.cells import native
 from oneof.classifier.estimator import PartialLabelClassifier
-from oneof.classifier.inputs import class_array
+from oneof.classifier.inputs import class_array, label_columns
 from oneof.classifier.persist.card import model_card
 from oneof.classifier.persist.folder import (
     CALIBRATION,
@@ -157,6 +158,8 @@ def _stored_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
     params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in STORED_APART}
     if isinstance(params["random_state"], np.random.RandomState):
         params["random_state"] = None
+    if isinstance(params["class_weight"], Mapping):  # the names are text in JSON, and classes again when read
+        params["class_weight"] = {str(native(k)): float(v) for k, v in params["class_weight"].items()}
     return {k: v.tolist() if isinstance(v, np.generic | np.ndarray) else v for k, v in params.items()}
 
 
@@ -250,6 +253,9 @@ def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
     if not isinstance(names, list) or len(set(checked_names(names))) != len(names):
         raise ModelError(f"{file}: the classes are not a list of different names.")
     estimator.classes_ = class_array(names)
+    if isinstance(estimator.class_weight, dict):
+        columns = label_columns(class_array(estimator.class_weight), estimator.classes_, "class_weight")
+        estimator.class_weight = {names[k]: w for k, w in zip(columns, estimator.class_weight.values())}
     if facts["n_features_in"] is not None:
         estimator.n_features_in_ = int(facts["n_features_in"])
     estimator.input_shape_ = tuple(int(size) for size in facts["input_shape"])
