@@ -125,10 +125,6 @@ def some_rows_of(n: int, most: int, trusted: np.ndarray | None, seed: int) -> np
     return np.sort(order[:most])
 
 
-Opinion = list[np.ndarray]
-"""Probabilities of a fold's rows and, where it has some, of its clean rows."""
-
-
 @dataclass
 class Comparison:
     """Contenders, folds and the clock. `model` has the settings that all contenders share."""
@@ -139,7 +135,7 @@ class Comparison:
     budget: float | None = None
     """Seconds for all of it."""
     began: float = field(default_factory=lambda: time.perf_counter())
-    ahead: dict[tuple[str, bytes], Opinion] = field(default_factory=dict)
+    ahead: dict[tuple[str, bytes], list[np.ndarray]] = field(default_factory=dict)
     """What came from a cluster, by contender and rows of the fold."""
 
     def __post_init__(self) -> None:
@@ -188,20 +184,15 @@ class Comparison:
         done = 0
         # what an earlier run had decided stays decided: its last fit may have begun
         over = self.files.read("over") is not None
-
-        def order(some: Sequence[Contender]) -> list[Contender]:
-            return ordered(some, self.data)
-
         with showing(progress, "choosing", total):
             for number, fold in enumerate(folds):
                 judged: list[Contender] = []
                 if not over:
                     self.ask_cluster([(contender, fold) for contender in there])
                 for contender in there:
-                    missing = self.stored(contender, fold) is None
-                    if (missing and (over or self.out_of_time(contender))) or not (
-                        number or promising(contender, judged, order)
-                    ):
+                    if self.stored(contender, fold) is None and (over or self.out_of_time(contender)):
+                        continue
+                    if number == 0 and not promising(contender, judged, self.data):
                         continue
                     self.judge(contender, fold)
                     judged.append(contender)
@@ -209,7 +200,7 @@ class Comparison:
                     facts = {"contender": contender.name, "round": number, "score": reached}
                     progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
                     done += 1
-                methods = [c for c in order(judged) if not c.is_baseline]
+                methods = [c for c in ordered(judged, self.data) if not c.is_baseline]
                 # the best first: where time runs out in the next round, it was not spent on the others
                 there = [c for c in judged if c.is_baseline] + methods[: survivors(len(methods))]
         self.files.write([np.array(done)], "over")
@@ -261,13 +252,12 @@ class Comparison:
         contender.rounds += 1
         contender.seconds += time.perf_counter() - began
 
-    def opinion(self, contender: Contender, fold: Fold) -> Opinion:
+    def opinion(self, contender: Contender, fold: Fold) -> list[np.ndarray]:
         """Probabilities of a fold's rows, and of its clean rows, by a model that has seen none of them."""
-        data = self.data
-        fitted = self.fitted(contender, data.outside(fold))
-        asked = [data.x[fold.rows]]
-        if data.clean is not None and len(fold.clean):
-            asked.append(data.clean.x[fold.clean])
+        fitted, clean = self.fitted(contender, self.data.outside(fold)), self.data.clean
+        asked = [self.data.x[fold.rows]]
+        if clean is not None and len(fold.clean):
+            asked.append(clean.x[fold.clean])
         return [fitted.prepared_proba(fitted.prepare(x)) for x in asked]
 
     def fitted(
@@ -287,7 +277,7 @@ class Comparison:
         with nullcontext() if last else warnings.catch_warnings(action="ignore"):
             return made.learn(data.x, data.candidates, data.clean, data.weights)
 
-    def stored(self, contender: Contender, fold: Fold) -> Opinion | None:
+    def stored(self, contender: Contender, fold: Fold) -> list[np.ndarray] | None:
         key = contender.key(fold)
         return self.ahead.get((key[0], key[-1])) or self.files.read(*key)
 

@@ -8,7 +8,7 @@ exported and calibrated in the same way.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.calibration import tempered
 from oneof.classifier.inputs import KnownRows, as_numpy, class_array
 from oneof.classifier.settings import set_sizes
+from oneof.classifier.standings import ordered
 from oneof.methods import make_method
 from oneof.methods.targets import EXPONENT
 from oneof.nets import TABLE_NETS, build_net
@@ -177,9 +178,6 @@ class Contender:
         return self.kind == other.kind and {k for k in mine if mine[k] != theirs[k]} == set(names)
 
 
-Order = Callable[[Sequence[Contender]], list[Contender]]
-
-
 class Fold(NamedTuple):
     """Numbers of the rows, and of the clean rows, that are held out together."""
 
@@ -307,18 +305,20 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[Contender]:
                     yield Contender(f"{method}, {title}, {length}{scaled}", "method", settings)
 
 
-def promising(contender: Contender, judged: Sequence[Contender], order: Order) -> bool:
+def promising(contender: Contender, judged: Sequence[Contender], data: ChoiceData) -> bool:
     """Whether a contender is worth its first training, by those that were judged before it.
 
     A scaling that served the first method worse with the same net is not tried with the others, and a long
-    training only where the short one was among the best short ones. `order` puts the best first.
+    training only where the short one was among the best short ones.
     """
     if contender.is_baseline:
         return True
     first = [c for c in judged if not c.is_baseline and c.differs_in(contender, "method")]
     pairs = [(c, other) for c in first for other in judged if c.differs_in(other, "scaling")]
-    if any(c.settings["method"] == METHODS[0] and order([c, other])[0] is other for c, other in pairs):
+    if any(
+        c.settings["method"] == METHODS[0] and ordered([c, other], data)[0] is other for c, other in pairs
+    ):
         return False
     twins = [c for c in judged if c.differs_in(contender, "epochs", "lr")]
     short = [c for c in judged if not c.is_baseline and c.settings["lr"] < contender.settings["lr"]]
-    return not short or any(c in order(short)[:LONG_TRAININGS] for c in twins)
+    return not short or any(c in ordered(short, data)[:LONG_TRAININGS] for c in twins)
