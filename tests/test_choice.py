@@ -10,7 +10,8 @@ from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier import choice
 from oneof.classifier.calibration import calibrated, tempered
 from oneof.classifier.contenders import ChoiceData, Contender, row_folds
-from oneof.classifier.inputs import KnownRows, one_hot
+from oneof.classifier.inputs import one_hot
+from oneof.classifier.rows import KnownRows
 from oneof.classifier.settings import default_epochs
 from oneof.tables.importers import from_answers
 from oneof.training import Recipe

@@ -9,7 +9,8 @@ import torch
 import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier.contenders import ChoiceData, Contender, fit_baseline, portfolio, promising
-from oneof.classifier.inputs import KnownRows, one_hot
+from oneof.classifier.inputs import one_hot
+from oneof.classifier.rows import KnownRows
 from oneof.classifier.standings import as_good, further_criteria, note, ordered, table
 from tests.test_choice import MASK, X, Y, answered, auto
 

@@ -24,8 +24,8 @@ from oneof.candidates import Candidates
 from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.calibration import tempered
-from oneof.classifier.inputs import KnownRows, as_numpy, class_array
-from oneof.classifier.settings import set_sizes
+from oneof.classifier.inputs import as_numpy, class_array
+from oneof.classifier.rows import KnownRows, set_sizes
 from oneof.classifier.standings import ordered
 from oneof.methods import make_method
 from oneof.methods.targets import EXPONENT

@@ -19,10 +19,10 @@ from oneof.candidates.compact import restricted
 from oneof.classifier import scoring
 from oneof.classifier.calibration import ENOUGH, cool, temperature
 from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
-from oneof.classifier.network import NetworkPart
+from oneof.classifier.settings import EstimatorSettings
 
 
-class Predictions(NetworkPart):
+class Predictions(EstimatorSettings):
     """Prediction methods on top of the network's probabilities."""
 
     calibration_scores_: dict[str, np.ndarray]
