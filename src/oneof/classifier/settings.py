@@ -122,7 +122,6 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
         }
         # numbers of numpy would be no plain values of a run's configuration
         recipe = Recipe(**{name: native(value) for name, value in given.items()})
-        recipe.check()
         if self.epochs is None and n_rows:
             recipe = replace(recipe, epochs=default_epochs(n_rows, recipe.rows_per_step(n_rows)))
         return recipe

@@ -103,7 +103,6 @@ def train(
         Folder for metrics and checkpoints; an interrupted run continues from it.
     """
     recipe = recipe or Recipe()
-    recipe.check()
     device = choose_device(recipe.device)
     first_process = parallel.rank() == 0
     progress = progress if progress and first_process else Silent()

@@ -65,6 +65,19 @@ class Recipe:
     sync_batch_norm: bool = False
     """Several processes with GPUs: normalise by the whole batch, not by each process' part of it."""
 
+    def __post_init__(self) -> None:
+        """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
+        workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
+        for name, hint in get_type_hints(Recipe).items():
+            value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
+            if words is not None and value not in words and not (optional and value is None):
+                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
+            if hint in (int, int | None):
+                least = 0 if name in ("seed", "workers") else 1
+                check_number(name, value, least, whole=True, optional=optional)
+            elif hint in (float, float | None):
+                check_number(name, value, optional=optional)
+
     def rows_per_step(self, n_rows: int, shards: int = 1) -> int:
         """The batch size for n rows: never more than there are, and an equal part from every shard."""
         if self.batch_size and self.batch_size % shards:
@@ -79,19 +92,6 @@ class Recipe:
     @property
     def keeps_best(self) -> bool:
         return self.select == "best" or (self.select is None and self.patience is not None)
-
-    def check(self) -> None:
-        """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
-        workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
-        for name, hint in get_type_hints(Recipe).items():
-            value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
-            if words is not None and value not in words and not (optional and value is None):
-                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
-            if hint in (int, int | None):
-                least = 0 if name in ("seed", "workers") else 1
-                check_number(name, value, least, whole=True, optional=optional)
-            elif hint in (float, float | None):
-                check_number(name, value, optional=optional)
 
 
 def check_number(name: str, value: Any, least: int = 0, whole: bool = False, optional: bool = False) -> None:
