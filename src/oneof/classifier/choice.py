@@ -135,8 +135,6 @@ class Comparison:
     budget: float | None = None
     """Seconds for all of it."""
     began: float = field(default_factory=lambda: time.perf_counter())
-    ahead: dict[tuple[str, bytes], list[np.ndarray]] = field(default_factory=dict)
-    """What came from a cluster, by contender and rows of the fold."""
 
     def __post_init__(self) -> None:
         shared = self.model.get_params(deep=False)
@@ -190,7 +188,8 @@ class Comparison:
                 if not over:
                     self.ask_cluster([(contender, fold) for contender in there])
                 for contender in there:
-                    if self.stored(contender, fold) is None and (over or self.out_of_time(contender)):
+                    missing = self.files.read(*contender.key(fold)) is None
+                    if missing and (over or self.out_of_time(contender)):
                         continue
                     if number == 0 and not promising(contender, judged, self.data):
                         continue
@@ -242,7 +241,7 @@ class Comparison:
     def judge(self, contender: Contender, fold: Fold) -> None:
         """What a contender that has not seen a fold says about it."""
         began = time.perf_counter()
-        said = self.stored(contender, fold)
+        said = self.files.read(*contender.key(fold))
         if said is None:
             said = self.opinion(contender, fold)
             self.files.write(said, *contender.key(fold))
@@ -277,19 +276,15 @@ class Comparison:
         with nullcontext() if last else warnings.catch_warnings(action="ignore"):
             return made.learn(data.x, data.candidates, data.clean, data.weights)
 
-    def stored(self, contender: Contender, fold: Fold) -> list[np.ndarray] | None:
-        key = contender.key(fold)
-        return self.ahead.get((key[0], key[-1])) or self.files.read(*key)
-
     def ask_cluster(self, wanted: Sequence[tuple[Contender, Fold]]) -> None:
         """Where there is a cluster: what will be asked for next, all at once."""
-        wanted = [(contender, fold) for contender, fold in wanted if self.stored(contender, fold) is None]
+        wanted = [(c, fold) for c, fold in wanted if self.files.read(*c.key(fold)) is None]
         if self.model.cluster is None or not wanted:
             return
         # without what belongs to this machine
         sent = copy.copy(self)
         sent.model = clone(self.model).set_params(run=None, callbacks=None, verbose=False, cluster=None)
-        sent.contenders, sent.files, sent.ahead = [], FoldFiles(None, ""), {}
+        sent.contenders, sent.files = [], FoldFiles(None, "")
         with Cluster(self.model.cluster) as cluster:
             shared, opinion = cluster.share(sent), type(self).opinion
             calls = [
@@ -299,8 +294,7 @@ class Comparison:
             for key, found in cluster.results(calls):
                 if isinstance(found, ClusterError):
                     raise found
-                self.ahead[key[0], key[-1]] = found
-                self.files.write(found, *key)
+                self.files.hold(found, *key)
 
 
 def survivors(n: int) -> int:
@@ -310,10 +304,12 @@ def survivors(n: int) -> int:
 
 @dataclass(frozen=True)
 class FoldFiles:
-    """What a choice has found out, by a key and the data; nothing is kept without a folder."""
+    """What a choice has found out, by a key and the data; without a folder nothing is kept but what came from
+    a cluster."""
 
     folder: Path | None
     data: str
+    held: dict[Path, list[np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Any, data: ChoiceData, shared: str) -> FoldFiles:
@@ -328,8 +324,8 @@ class FoldFiles:
 
     def read(self, *key: Any) -> list[np.ndarray] | None:
         path = self._path(key)
-        if path is None or not path.exists():
-            return None
+        if path in self.held or self.folder is None or not path.exists():
+            return self.held.get(path)
         only_plain_entries(path.parent, (path.name,))
         try:
             stored = stored_arrays(path)
@@ -340,12 +336,15 @@ class FoldFiles:
         return [stored[name] for name in sorted(stored)]
 
     def write(self, arrays: list[np.ndarray], *key: Any) -> None:
-        path = self._path(key)
-        if path is not None:
+        if self.folder is not None:
+            path = self._path(key)
             named: dict[str, Any] = {"of": path.stem, **{f"p{i}": a for i, a in enumerate(arrays)}}
             write_with(path, lambda out: np.savez(out, **named))
 
-    def _path(self, key: tuple[Any, ...]) -> Path | None:
-        if self.folder is None:
-            return None
-        return self.folder / f"{hashlib.sha256(repr((self.data, *key)).encode()).hexdigest()[:24]}.npz"
+    def hold(self, arrays: list[np.ndarray], *key: Any) -> None:
+        self.held[self._path(key)] = arrays
+        self.write(arrays, *key)
+
+    def _path(self, key: tuple[Any, ...]) -> Path:
+        name = hashlib.sha256(repr((self.data, *key)).encode()).hexdigest()[:24]
+        return (self.folder or Path()) / f"{name}.npz"
