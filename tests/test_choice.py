@@ -12,6 +12,7 @@ from oneof.classifier.calibration import calibrated, tempered
 from oneof.classifier.contenders import ChoiceData, Contender, row_folds
 from oneof.classifier.inputs import one_hot
 from oneof.classifier.rows import KnownRows
+from oneof.classifier.scoring import calibration_scores
 from oneof.classifier.settings import default_epochs
 from oneof.tables.importers import from_answers
 from oneof.training import Recipe
@@ -103,6 +104,19 @@ def test_a_baseline_that_wins_keeps_the_labels_that_were_given(monkeypatch):
     assert model.selection_[0]["kind"] == "baseline"
     given = ~np.isnan(against)
     np.testing.assert_array_equal(model.transduction_[given].argmax(axis=1), against[given])
+
+
+def test_prediction_sets_go_by_the_probabilities_that_the_model_gives(monkeypatch):
+    """Clean rows that nothing is learned from calibrate the last fit; the winner has a temperature, too."""
+    monkeypatch.setattr(choice, "METHODS", ("proden",))
+    monkeypatch.setattr("oneof.classifier.contenders.METHODS", ("proden",))
+    monkeypatch.setattr("oneof.classifier.contenders.BASELINES", ())
+    with pytest.warns(UserWarning, match="only evaluated"):
+        model = auto(epochs=2, clean_weight=0.0).fit(X, MASK, clean=CLEAN)
+    given = ~np.isnan(CLEAN)
+    scores = calibration_scores(model.predict_proba(X[given]), Y[given])
+    for name, found in model.calibration_scores_.items():
+        np.testing.assert_allclose(found, scores[name], atol=1e-9)
 
 
 def test_everything_is_repeatable():

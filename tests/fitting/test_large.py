@@ -190,7 +190,7 @@ def test_a_choice_on_a_large_table_compares_on_some_rows(monkeypatch, kind, base
 
 
 def test_rows_to_compare_on_hold_the_trusted_ones():
-    from oneof.classifier.choice import some_rows_of
+    from oneof.classifier.contenders import some_rows_of
 
     trusted = np.arange(0, 1000, 50)
     rows = some_rows_of(1000, 100, trusted, 0)

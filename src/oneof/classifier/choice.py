@@ -46,6 +46,7 @@ from oneof.classifier.contenders import (
     fit_baseline,
     portfolio,
     promising,
+    some_rows_of,
 )
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.tables.errors import DataError
@@ -111,18 +112,12 @@ def choose(model: Any, whole: ChoiceData, given: Any, groups: Any) -> Any:
             fitted = comparison.fitted(best, whole, last=True, seconds=left)
         if data.folds:
             fitted.set_temperature(temperatures(judged, data)[1])
+    if whole.clean is not None and hasattr(fitted, "calibration_scores_"):
+        # it has learned nothing from the clean rows; what its sets go by was found at another temperature
+        x, columns = fitted.prepare(whole.clean.x), whole.clean.mask.argmax(axis=1)
+        fitted.calibrate_prepared(x, columns, probabilities=False)
     fitted.settings_, fitted.selection_, fitted.selection_note_ = best.parameters, selection, told
     return fitted
-
-
-def some_rows_of(n: int, most: int, trusted: np.ndarray | None, seed: int) -> np.ndarray:
-    """So many rows of n at random; up to half of them are `trusted` ones, where there are some."""
-    order = np.random.default_rng([seed, n]).permutation(n)
-    if trusted is not None:
-        known = np.isin(order, trusted)
-        first = order[known][: most // 2]
-        order = np.concatenate([first, order[~known], order[known][len(first) :]])
-    return np.sort(order[:most])
 
 
 @dataclass

@@ -259,6 +259,16 @@ def row_folds(n: int, groups: Any, seed: int) -> list[np.ndarray]:
     return [held for _, held in made.split(np.zeros((n, 1)), groups=groups)]
 
 
+def some_rows_of(n: int, most: int, trusted: np.ndarray | None, seed: int) -> np.ndarray:
+    """So many rows of n at random; up to half of them are `trusted` ones, where there are some."""
+    order = np.random.default_rng([seed, n]).permutation(n)
+    if trusted is not None:
+        known = np.isin(order, trusted)
+        first = order[known][: most // 2]
+        order = np.concatenate([first, order[~known], order[known][len(first) :]])
+    return np.sort(order[:most])
+
+
 def checked_groups(groups: Any, n: int) -> np.ndarray:
     groups = np.asarray(as_numpy(groups))
     if groups.shape != (n,):

@@ -276,7 +276,7 @@ class PartialLabelClassifier(Predictions):
         # confidence goes by labelled rows that had no part in the training, not even in its end
         apart = roles.clean if roles.selection is None and not learns else roles.selection
         if apart is not None and recipe.patience is None:
-            self._calibrate_on(apart.x, apart.mask.argmax(axis=1))
+            self.calibrate_prepared(apart.x, apart.mask.argmax(axis=1))
         transduction = partial(
             roles.labels,
             lambda places: trained.labels_of(torch.from_numpy(places)).numpy(),

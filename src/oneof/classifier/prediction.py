@@ -135,12 +135,12 @@ class Predictions(EstimatorSettings):
         x = self.prepare(self._inputs(X, reset=False))
         if not len(x) == len(columns) > 0:
             raise ValueError(f"X has {len(x)} rows, but y has {len(columns)} labels.")
-        p = self._calibrate_on(x, columns, probabilities)
+        p = self.calibrate_prepared(x, columns, probabilities)
         if record_accuracy:
             self.checked_ = {"rows": len(p), "accuracy": float((p.argmax(axis=1) == columns).mean())}
         return self
 
-    def _calibrate_on(self, x: np.ndarray, columns: np.ndarray, probabilities: bool = True) -> np.ndarray:
+    def calibrate_prepared(self, x: Any, columns: np.ndarray, probabilities: bool = True) -> np.ndarray:
         """Calibrate on inputs that went through `prepare`. Returns their probabilities afterwards."""
         p = self.prepared_proba(x)
         if probabilities and len(p) >= ENOUGH:
