@@ -26,7 +26,7 @@ from tests.test_inputs import problem
 
 def make_large(monkeypatch, entries=2**10):
     """Whatever has more entries is large from now on."""
-    for place in ("candidates.compact", "methods.rows", "classifier.chosen", "app.fit.plan"):
+    for place in ("candidates.compact", "methods.rows", "classifier.choice", "app.fit.plan"):
         monkeypatch.setattr(f"oneof.{place}.DENSE", entries)
 
 
