@@ -31,9 +31,8 @@ from oneof.tables.table import Table, stacked
 from oneof.tables.text import TextForm
 from oneof.tables.writers import WRITTEN, Predicted, writing
 from oneof.training.cluster import Cluster
-from oneof.training.predict import ROWS_IN_CACHE
 from oneof.training.run import digest_weights
-from oneof.training.sources import read_ahead
+from oneof.training.sources import ROWS_IN_CACHE, read_ahead
 
 
 @dataclass

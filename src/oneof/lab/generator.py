@@ -30,7 +30,7 @@ from oneof.nets import Net, mlp
 from oneof.tables.errors import DataError
 from oneof.tables.files import replacing, write_text, write_with
 from oneof.training import Recipe, train
-from oneof.training.predict import in_batches
+from oneof.training.sources import in_batches
 from oneof.views import RowItself
 
 if TYPE_CHECKING:

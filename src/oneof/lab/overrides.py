@@ -60,7 +60,7 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
         made = _set(made, setting)
         recipe = {**made.recipe, **made.report_recipe, "lr": made.lr, "weight_decay": made.weight_decay}
         try:  # now: else every job would fail, and its failure be recorded
-            Recipe(**recipe).check()
+            Recipe(**recipe)
         except (TypeError, ValueError) as error:
             raise LabError(f"--set {setting}: {error}") from None
     return made

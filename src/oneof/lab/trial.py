@@ -23,7 +23,7 @@ from oneof.lab.runners import HERE, Place
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
-from oneof.training.predict import predict
+from oneof.training.sources import predict
 from oneof.views import ImageViews, RowItself, Views
 
 CURVES = ("loss", "selection", "test", "q_change", "w_entropy", "w_on_truth")

@@ -234,7 +234,7 @@ class Fit:
 
     def _learns(self, model: PartialLabelClassifier, data: TrainingData, n_clean: int) -> bool:
         """Whether clean rows have a part in training."""
-        from oneof.classifier.inputs import learns_from_clean
+        from oneof.classifier.rows import learns_from_clean
         from oneof.classifier.settings import clean_weight
         from oneof.methods import make_method
 

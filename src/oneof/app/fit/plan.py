@@ -23,7 +23,8 @@ from oneof.candidates import Candidates
 from oneof.candidates.cells import counted
 from oneof.candidates.compact import BLOCK, DENSE, OTHERS, is_large
 from oneof.classifier.estimator import PartialLabelClassifier
-from oneof.classifier.inputs import is_pair, known
+from oneof.classifier.inputs import known
+from oneof.classifier.rows import is_pair
 from oneof.methods.rows import places_per_row
 from oneof.nets import IMAGE_NETS
 from oneof.tables.errors import DataError
