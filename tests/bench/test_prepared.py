@@ -46,7 +46,7 @@ def test_a_tenth_of_the_sets_loses_its_truth_and_none_is_empty():
 
 
 def test_a_robbed_job_finds_its_sets_again():
-    whole, robbed = prepare("digits", {"rule": "uniform", "seed": 0}), prepare("digits", robbed=0.1)
+    whole, robbed = prepare("digits"), prepare("digits", robbed=0.1)
     assert robbed.rule is not None
     assert robbed.rule["robbed"] == 0.1
     assert prepare("digits", robbed.rule).hash == robbed.hash != whole.hash

@@ -84,9 +84,10 @@ def prepare(name: str, rule: Mapping[str, Any] | None = None, robbed: float = 0.
 
 
 @lru_cache(maxsize=16)  # the draws of all trials of a data set: a plan asks for them entry by entry
-def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
-    given = dict(rule)
-    data = _own_table(name, given) if is_table(name) else _loaded(name)
+def _prepare(name: str, given: tuple[tuple[str, Any], ...]) -> Prepared:
+    rule: dict[str, Any] | None = dict(given)
+    robbed = rule.pop("robbed", 0.0)
+    data = _own_table(name, rule) if is_table(name) else _loaded(name)
     if not is_file(name):
         name = data.name  # the registry's spelling; a file keeps its path, by which others find it
     test = pixels = None
@@ -95,16 +96,15 @@ def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
     if data.x_train.ndim == 4:
         channels = data.x_train.shape[1]
         pixels = (data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.25,) * channels))
-    robbed = given.pop("robbed", 0.0)
-    drawn_by: dict[str, Any] | None = given
-    if data.candidates is not None:
-        candidates, drawn_by = data.candidates, given if is_table(name) else None
-    else:
-        drawn_by = given or candidate_rule(len(data.classes))
-        candidates = _drawn(data, drawn_by)
+    candidates = data.candidates
+    if candidates is None:
+        rule = rule or candidate_rule(len(data.classes))
+        candidates = _drawn(data, rule)
+    elif not is_table(name):
+        rule = None
     if robbed:
-        candidates, drawn_by = without_truth(candidates, robbed), {**(drawn_by or {}), "robbed": robbed}
-    return Prepared(name, data.x_train, candidates, data.y_train, drawn_by, test, pixels)
+        candidates, rule = without_truth(candidates, robbed), {**(rule or {}), "robbed": robbed}
+    return Prepared(name, data.x_train, candidates, data.y_train, rule, test, pixels)
 
 
 def is_table(name: str) -> bool:
@@ -157,21 +157,15 @@ def _loaded(name: str) -> DataSet:
 
 
 def _drawn(data: Any, rule: dict[str, Any]) -> Candidates:
-    from oneof.candidates.generate import flip_sets, instance_sets, uniform_sets
+    from oneof.candidates.generate import instance_sets
     from oneof.datasets.ready_made import ready_made_sets
     from oneof.lab.generator import beliefs
 
-    n_classes = len(data.classes)
-    kind, seed = rule["rule"], rule["seed"]
-    if kind == "instance":
-        # stored sets are the same everywhere; a generator that is trained anew gives slightly other ones
-        ready = ready_made_sets(data.name, rule["rate"], seed, data.y_train, data.classes)
-        if ready is not None:
-            return ready
-        q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
-        return instance_sets(data.y_train, rule["rate"], seed, q=q, classes=data.classes)
-    if kind == "flips":
-        return flip_sets(data.y_train, n_classes, rule["rate"], seed, classes=data.classes)
-    if kind == "uniform":
-        return uniform_sets(data.y_train, n_classes, seed, classes=data.classes)
-    raise LabError(f"unknown rule {kind!r} for candidate sets; there are instance, flips and uniform.")
+    if rule["rule"] != "instance":
+        raise LabError(f"unknown rule {rule['rule']!r} for candidate sets; there is instance.")
+    # stored sets are the same everywhere; a generator that is trained anew gives slightly other ones
+    ready = ready_made_sets(data.name, rule["rate"], rule["seed"], data.y_train, data.classes)
+    if ready is not None:
+        return ready
+    q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
+    return instance_sets(data.y_train, rule["rate"], rule["seed"], q=q, classes=data.classes)
