@@ -147,13 +147,14 @@ def by_value(x: str, part: NetResult, path: Path) -> Path | None:
         for label, cell in part.rows[d].items():
             if (value := value_of(label)) is not None:
                 lines.setdefault(names[label], {})[value] = cell
-        for i, (name, cells) in enumerate(lines.items()):
-            values, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
-            error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
-            axis.fill_between(values, y - error, y + error, color=COLOURS[i], alpha=0.2, linewidth=0)
-            axis.plot(values, y, "o-", color=COLOURS[i], ms=4, label=name.rstrip(","))
+        for i, (name, by_number) in enumerate(lines.items()):
+            values = sorted(by_number)  # rows stand in the order in which they were asked for
+            cells, colour = [by_number[value] for value in values], COLOURS[i % len(COLOURS)]
+            y, error = np.array([(c.mean, c.std / np.sqrt(len(c.records))) for c in cells]).T
+            axis.fill_between(values, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
+            axis.plot(values, y, "o-", color=colour, ms=4, label=name.rstrip(","))
             best = int(y.argmax())
-            axis.plot(values[best], y[best], "D", color=COLOURS[i], ms=6, zorder=4)
+            axis.plot(values[best], y[best], "D", color=colour, ms=6, zorder=4)
         axis.margins(y=0.25)
 
     several = len(set(names.values())) > 1

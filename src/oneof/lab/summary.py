@@ -177,8 +177,9 @@ class Result:
 
 def read_folder(folder: Path) -> list[Result]:
     """The results of every protocol that was run in a folder."""
-    place = {f"plan-{name}": i for i, name in enumerate(PROTOCOLS)}
-    plans = sorted(folder.glob("plan-*.json"), key=lambda path: place.get(path.stem, len(place)))
+    declared = [f"plan-{name}" for name in PROTOCOLS]
+    plans = sorted(folder.glob("plan-*.json"))  # those of one's own come last, by name
+    plans.sort(key=lambda path: declared.index(path.stem) if path.stem in declared else len(declared))
     if not plans:
         raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
     records, results = Records(folder), []
@@ -208,16 +209,16 @@ def _check_belongs(record: Record, cell: dict[str, Any]) -> None:
 
 def write_summary(folder: Path, results: list[Result]) -> Path:
     """`summary.json`: protocol → net → data set → row → mean, std, n, mean rank over splits."""
-
-    def rounded(ranks: dict[str, float]) -> dict[str, float]:
-        return {label: round(rank, 4) for label, rank in ranks.items()}
-
     named = {r.protocol.name: r for r in results}
     content: dict[str, Any] = {
         name: {net: part.summary() for net, part in r.nets.items() if part.rows} for name, r in named.items()
     }
     content["mean_rank"] = {
-        name: {net: rounded(part.mean_ranks()) for net, part in r.nets.items()} for name, r in named.items()
+        name: {
+            net: {label: round(rank, 4) for label, rank in part.mean_ranks().items()}
+            for net, part in r.nets.items()
+        }
+        for name, r in named.items()
     }
     for part in ("versions", "command"):
         content[part] = {name: r.plan[part] for name, r in named.items()}
