@@ -85,9 +85,10 @@ def prepare(name: str, rule: Mapping[str, Any] | None = None, robbed: float = 0.
 
 @lru_cache(maxsize=16)  # the draws of all trials of a data set: a plan asks for them entry by entry
 def _prepare(name: str, given: tuple[tuple[str, Any], ...]) -> Prepared:
-    rule: dict[str, Any] | None = dict(given)
-    robbed = rule.pop("robbed", 0.0)
-    data = _own_table(name, rule) if is_table(name) else _loaded(name)
+    columns = dict(given)
+    robbed = columns.pop("robbed", 0.0)
+    rule: dict[str, Any] | None = columns
+    data = _own_table(name, columns) if is_table(name) else _loaded(name)
     if not is_file(name):
         name = data.name  # the registry's spelling; a file keeps its path, by which others find it
     test = pixels = None

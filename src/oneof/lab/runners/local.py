@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from oneof.lab.records import Job, Record
 from oneof.lab.runners import Place, Runner, lost
@@ -52,7 +53,9 @@ class LocalRunner(Runner):
         next(worker for worker in self.workers if worker.job is None).give(job, tries=1)
 
     def wait(self) -> list[Record]:
-        busy = {worker.pipe: (i, worker, worker.job) for i, worker in enumerate(self.workers) if worker.job}
+        busy: dict[Any, tuple[int, Worker, Job]] = {
+            worker.pipe: (i, worker, worker.job) for i, worker in enumerate(self.workers) if worker.job
+        }
         records: list[Record] = []
         for pipe in wait(list(busy), timeout=1.0):
             i, worker, job = busy[pipe]
