@@ -182,6 +182,7 @@ def test_a_varied_row_keeps_the_row_it_varies():
         ({"splits": 0}, "--splits 0"),
         ({"set": ["rplg.alhpa=1"]}, "no hyper-parameter 'alhpa'"),
         ({"set": ["recipe.epoch=1"]}, "no 'epoch'"),
+        ({"set": ["recipe.seed=1"]}, "no 'seed' that can be set; it has (?!.*seed)"),
         ({"set": ["alpha"]}, "name=value"),
         ({"set": ["pico.alpha=1"]}, "no method 'pico'"),
         ({"set": ["colour=1"]}, "no 'colour'"),
