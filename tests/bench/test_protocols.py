@@ -122,6 +122,10 @@ def test_overrides():
     assert override(declared, BenchOptions()) == declared
 
 
+def test_a_net_that_is_named_twice_is_one():
+    assert override(PROTOCOLS["table2"], BenchOptions(nets=["mlp", "mlp"])).nets == ("mlp",)
+
+
 def test_splits_are_counted_from_the_first_of_the_protocol():
     declared = PROTOCOLS["plus-paper"]
     assert declared.seeds == tuple(range(3000, 3020))

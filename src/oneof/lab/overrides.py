@@ -44,7 +44,7 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
         unknown = [name for name in given.nets if name not in NETS]
         if unknown:
             raise LabError(f"there is no net {unknown[0]!r}; there are {', '.join(NETS)}.")
-        changes["nets"] = tuple(given.nets)
+        changes["nets"] = tuple(dict.fromkeys(given.nets))  # one that is named twice is still one
     if given.splits is not None:
         changes["seeds"] = tuple(range(protocol.seeds[0], protocol.seeds[0] + given.splits))
     if given.epochs is not None:

@@ -75,6 +75,18 @@ class CellResult:
     def seconds_per_epoch(self) -> float:
         return self.mean_of("train_seconds") / self.mean_of("epochs")
 
+    def summary(self) -> dict[str, Any]:
+        """What `summary.json` says of it."""
+        n = len(self.records)
+        std = round(self.std, 4) if n > 1 else None
+        values: dict[str, Any] = {"mean": round(self.mean, 4), "std": std, "n": n}
+        if self.rank is not None:
+            values["mean_rank"] = round(self.rank, 4)
+        if test := self.comparison:
+            values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
+            values["mark"] = test.mark
+        return values
+
     def mean_of(self, name: str) -> float:
         """Mean over the trainings of a number of their records; NaN where one of them lacks it."""
         return float(np.mean([r["result"].get(name, np.nan) for r in self.records]))
@@ -112,7 +124,7 @@ class NetResult:
 
     def summary(self) -> dict[str, Any]:
         """Data set → row → its numbers."""
-        return {d: {label: _numbers(cell) for label, cell in rows.items()} for d, rows in self.rows.items()}
+        return {d: {label: cell.summary() for label, cell in rows.items()} for d, rows in self.rows.items()}
 
 
 def _place(rows: dict[str, CellResult], reference: str) -> None:
@@ -128,19 +140,6 @@ def _place(rows: dict[str, CellResult], reference: str) -> None:
     for label, cell in rows.items():
         if reference in rows and label != reference:
             cell.comparison = compare(rows[reference].test, cell.test)
-
-
-def _numbers(cell: CellResult) -> dict[str, Any]:
-    """What `summary.json` says of a cell."""
-    n = len(cell.records)
-    std = round(cell.std, 4) if n > 1 else None
-    values: dict[str, Any] = {"mean": round(cell.mean, 4), "std": std, "n": n}
-    if cell.rank is not None:
-        values["mean_rank"] = round(cell.rank, 4)
-    if test := cell.comparison:
-        values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
-        values["mark"] = test.mark
-    return values
 
 
 class Result:
