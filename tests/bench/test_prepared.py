@@ -26,7 +26,7 @@ def test_stored_sets_are_taken_before_a_generator_is_trained(tmp_path, monkeypat
     mask[:, 3] = True
     (tmp_path / "candidates").mkdir()
     np.savez(tmp_path / "candidates" / "digits_mlp_r0.4.npz", seed0=np.packbits(mask, axis=1))
-    monkeypatch.setattr("oneof.lab.generator.beliefs", lambda *_, **__: pytest.fail("trained a generator"))
+    monkeypatch.setattr("oneof.lab.prepared.beliefs", lambda *_, **__: pytest.fail("trained a generator"))
     found = prepare("digits", candidate_rule(10))
     np.testing.assert_array_equal(found.candidates.mask, mask)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t
 
 from oneof.lab.panels import COLOURS, MARKERS, QUIET, WIDTH, by_data, panels, save, style
 from oneof.lab.paper import published
@@ -52,8 +53,6 @@ def _plot_curve(axis: Any, cell: CellResult | None, column: str, scale: float, *
 
 def accuracies(part: NetResult, path: Path) -> Path | None:
     """Mean accuracy of every row with a 95 % interval of the mean, and the published number."""
-    from scipy.stats import t
-
     labels, table = list(reversed(part.labels)), part.protocol.paper_table
     data = list(part.rows)
     compared = any(published(table, n, d) for n in labels for d in data)

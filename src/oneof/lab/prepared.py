@@ -7,21 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import is_missing
+from oneof.candidates.generate import instance_sets
 from oneof.candidates.questions import about_features, ask
+from oneof.datasets import DataSet, load
+from oneof.datasets.ready_made import ready_made_sets
 from oneof.lab import LabError
+from oneof.lab.generator import beliefs
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import KINDS, read_table
-
-if TYPE_CHECKING:
-    from oneof.datasets import DataSet
 
 DEFAULT_COLUMNS = {"column": "candidates", "truth": "truth"}
 
@@ -119,8 +120,6 @@ def is_file(name: str) -> bool:
 
 def _own_table(name: str, columns: Mapping[str, str]) -> DataSet:
     """A table with a column of candidates and one of true labels; rows without either are left out."""
-    from oneof.datasets import DataSet
-
     sets, truth = (columns.get(part, default) for part, default in DEFAULT_COLUMNS.items())
     accept, table = columns.get("accept", "").split(), read_table(name)
     given = table.column(sets)
@@ -152,16 +151,10 @@ def without_truth(candidates: Candidates, share: float) -> Candidates:
 
 @lru_cache(maxsize=2)
 def _loaded(name: str) -> DataSet:
-    from oneof.datasets import load
-
     return load(name)
 
 
-def _drawn(data: Any, rule: dict[str, Any]) -> Candidates:
-    from oneof.candidates.generate import instance_sets
-    from oneof.datasets.ready_made import ready_made_sets
-    from oneof.lab.generator import beliefs
-
+def _drawn(data: DataSet, rule: Mapping[str, Any]) -> Candidates:
     if rule["rule"] != "instance":
         raise LabError(f"unknown rule {rule['rule']!r} for candidate sets; there is instance.")
     # stored sets are the same everywhere; a generator that is trained anew gives slightly other ones
