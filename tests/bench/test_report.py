@@ -237,11 +237,11 @@ def test_the_figure_by_number_runs_from_left_to_right_however_rows_were_asked_fo
 
 def test_protocols_of_ones_own_come_last_and_by_name(tmp_path, monkeypatch):
     data = write_mat(tmp_path)
-    for name in ("b", "quick", "a"):
+    for name in ("a-b", "quick", "a"):
         made_up_folder(tmp_path / "lab", toy_protocol(data, name=name, search=None), {})
     listed = sorted((tmp_path / "lab").glob("plan-*.json"), reverse=True)  # as a file system may have them
     monkeypatch.setattr("pathlib.Path.glob", lambda *_: listed)
-    assert [r.protocol.name for r in read_folder(tmp_path / "lab")] == ["quick", "a", "b"]
+    assert [r.protocol.name for r in read_folder(tmp_path / "lab")] == ["quick", "a", "a-b"]
 
 
 def test_a_name_with_a_bar_stays_in_its_column():

@@ -176,9 +176,8 @@ class Result:
 
 def read_folder(folder: Path) -> list[Result]:
     """The results of every protocol that was run in a folder."""
-    declared = [f"plan-{name}" for name in PROTOCOLS]
-    plans = sorted(folder.glob("plan-*.json"))  # those of one's own come last, by name
-    plans.sort(key=lambda path: declared.index(path.stem) if path.stem in declared else len(declared))
+    place = {f"plan-{name}": i for i, name in enumerate(PROTOCOLS)}  # those of one's own come last, by name
+    plans = sorted(folder.glob("plan-*.json"), key=lambda path: (place.get(path.stem, len(place)), path.stem))
     if not plans:
         raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
     records, results = Records(folder), []
