@@ -184,6 +184,7 @@ def test_a_varied_row_keeps_the_row_it_varies():
         ({"nets": ["resnet"]}, "no net 'resnet'"),
         ({"methods": ["prodne"]}, "no method 'prodne'"),
         ({"splits": 0}, "--splits 0"),
+        ({"workers": -1}, "--workers -1: give a number of at least 1"),
         ({"set": ["rplg.alhpa=1"]}, "no hyper-parameter 'alhpa'"),
         ({"set": ["recipe.epoch=1"]}, "no 'epoch'"),
         ({"set": ["recipe.seed=1"]}, "no 'seed' that can be set; it has (?!.*seed)"),

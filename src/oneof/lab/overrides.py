@@ -27,7 +27,7 @@ WORDS = {"policy": tuple(POLICIES), "scaling": tuple(SCALINGS)}
 def override(protocol: Protocol, given: BenchOptions) -> Protocol:
     """The protocol with what was given in place of its own values."""
     changes: dict[str, Any] = {}
-    for name in ("splits", "epochs", "configurations"):
+    for name in ("splits", "epochs", "configurations", "workers"):
         number = getattr(given, name)
         if number is not None and number < 1:
             raise LabError(f"--{name} {number}: give a number of at least 1.")

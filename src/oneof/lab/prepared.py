@@ -50,7 +50,7 @@ class Prepared:
     def hash(self) -> str:
         """Digest of features, candidate sets and true labels."""
         digest = hashlib.sha256(self.candidates.hash.encode())
-        digest.update(memoryview(np.ascontiguousarray(self.x)).cast("B"))
+        digest.update(np.ascontiguousarray(self.x).data.cast("B"))
         digest.update(self.truth.astype("<i8").tobytes())
         return digest.hexdigest()[:16]
 
