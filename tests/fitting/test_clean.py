@@ -193,13 +193,15 @@ def test_further_rows_bring_their_features(tmp_path):
     data = rows(tmp_path)
     clean = read_clean(str(tmp_path / "gold.csv"), data)
     _, encoder = data.inputs(np.arange(4))
-    np.testing.assert_array_equal(clean.inputs(encoder), [[3.5], [4.5]])
+    clean.encode(encoder)
+    np.testing.assert_array_equal(clean.x, [[3.5], [4.5]])
     assert names(clean) == ["cat", "dog"]
     np.savez(tmp_path / "more.npz", X_valid=np.ones((2, 3)), y=np.array(["cat", "dog"]))
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))
     data = TrainingData("x", Candidates.from_sets(SETS), read_table(tmp_path / "x.npy"))
     clean = read_clean(str(tmp_path / "more.npz"), data)
-    assert clean.inputs(data.inputs(np.arange(4))[1]).shape == (2, 3)
+    clean.encode(data.inputs(np.arange(4))[1])
+    assert clean.x.shape == (2, 3)
 
 
 # ---- which are learned from -------------------------------------------------------------------
@@ -218,14 +220,14 @@ def test_rows_kept_aside_are_enough_or_none(n, share, seed):
 
 
 def test_nothing_kept_aside_is_learned_from():
-    n, names = 200, np.array(["a", "b"], dtype=object)
+    n, names = 200, ["a", "b"]
     columns = np.where(np.arange(n) < 150, np.arange(n) % 2, -1)
     clean = CleanLabels(columns)
     clean.divide(learns=True, share=0.2, seed=0)
     assert len(clean.aside) == 30
     assert clean.left_out.tolist() == clean.checked.tolist() == clean.aside.tolist()
     rows = np.setdiff1d(np.arange(n), clean.left_out)
-    given_labels = clean.argument(names, rows, None)
+    given_labels = clean.argument(names, rows)
     assert len(given_labels) == len(rows) == 170
     assert sum(v is not None for v in given_labels) == 120
     assert len(clean.trusted) == 150
@@ -237,14 +239,14 @@ def test_nothing_kept_aside_is_learned_from():
     few = CleanLabels(columns)
     few.divide(learns=True, share=0.1, seed=0)
     assert "too few" in few.sentence()
-    assert CleanLabels(np.full(n, -1)).argument(names, np.arange(n), None) is None
+    assert CleanLabels(np.full(n, -1)).argument(names, np.arange(n)) is None
 
 
 def test_further_rows_are_divided_as_well(tmp_path):
     clean = CleanLabels(np.arange(120) % 3, further=Table(tmp_path / "f.csv", {"x": list(range(120))}))
     clean.divide(learns=True, share=0.2, seed=0)
-    names = np.array(["a", "b", "c"], dtype=object)
-    x, labels = clean.argument(names, np.arange(9), np.arange(120.0)[:, None])
+    clean.x = np.arange(120.0)[:, None]
+    x, labels = clean.argument(["a", "b", "c"], np.arange(9))
     assert len(x) == len(labels) == 96
     assert not set(x[:, 0].astype(int)) & set(clean.aside.tolist())
     assert len(clean.left_out) == len(clean.checked) == len(clean.trusted) == 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oneof.app.fit.plan import Estimate, as_size, as_time, measure, parse_budget, plan_budget
+from oneof.app.fit.plan import Estimate, Limits, as_size, as_time, epochs_within, measure, parse_budget
 from oneof.candidates import Candidates
 from oneof.classifier.estimator import PartialLabelClassifier
 from tests.test_inputs import problem
@@ -30,17 +30,21 @@ def estimate(epoch, setup=0.0):
     return Estimate(rows=1000, parameters=10, memory={"features": 1.0}, setup=setup, epoch=epoch)
 
 
+def within(seconds, estimate, epochs, spent=0, net="mlp"):
+    return epochs_within(Limits(seconds, None, time.perf_counter() - spent), estimate, epochs, net)
+
+
 def test_epochs_that_fit_a_budget():
-    assert plan_budget(estimate(1.0), 1000, 100, 0).epochs == 100
-    assert "all 100 epochs fit" in plan_budget(estimate(1.0), 1000, 100, 0).note
-    plan = plan_budget(estimate(1.0, setup=2.0), 65, 100, 10)
-    assert plan.epochs == int(0.9 * 50 - 2)
-    assert plan.max_seconds == 50
-    plan = plan_budget(estimate(100.0), 60, 100, 0)
-    assert plan.epochs == 1
-    assert "not even one epoch fits" in plan.note
-    assert "a budget of 9 min or more" in plan.note
-    assert "teach little" not in plan_budget(estimate(1.0), 60, 3, 0).note
+    epochs, note = within(1000, estimate(1.0), 100)
+    assert epochs == 100
+    assert "all 100 epochs fit" in note
+    assert within(65, estimate(1.0, setup=1.5), 100, spent=10)[0] == int(0.9 * 50 - 1.5)
+    assert Limits(65, None, time.perf_counter() - 10).left == pytest.approx(50, abs=0.5)
+    epochs, note = within(60, estimate(100.0), 100)
+    assert epochs == 1
+    assert "not even one epoch fits" in note
+    assert "a budget of 9 min or more" in note
+    assert "teach little" not in within(60, estimate(1.0), 3)[1]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_epochs_that_fit_a_budget():
     [("mlp", "linear"), ("linear", None), ("resnet18", "lenet"), ("lenet", None)],
 )
 def test_a_smaller_net_is_one_that_takes_the_rows(net, smaller):
-    note = plan_budget(estimate(100.0), 60, 100, 0, net).note
+    note = within(60, estimate(100.0), 100, net=net)[1]
     assert ("smaller net" in note) == (smaller is not None)
     assert smaller is None or f"(--net {smaller})" in note
 

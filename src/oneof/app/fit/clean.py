@@ -39,6 +39,8 @@ class CleanLabels:
     columns: np.ndarray
     """Column of the class, -1 where it is not known: one per training row, or one per further row."""
     further: Table | None = None
+    x: np.ndarray | None = None
+    """Features of further rows, once they are encoded."""
     notes: list[str] = field(default_factory=list)
     learns: bool = True
     """Whether the method learns from clean rows at all."""
@@ -82,10 +84,10 @@ class CleanLabels:
         """Training rows that `fit` never sees."""
         return self.checked if self.learns else self.aside[:0]
 
-    def inputs(self, encoder: TableEncoder | None) -> np.ndarray | None:
-        """Features of further clean rows, encoded like the training rows; None where there are none."""
+    def encode(self, encoder: TableEncoder | None) -> None:
+        """Encode further rows like the training rows."""
         if self.further is None:
-            return None
+            return
         if encoder is None:
             raise DataError(
                 f"{self.further.path}: clean rows with features go with a table, not with images."
@@ -94,16 +96,19 @@ class CleanLabels:
         vectors = [name for name, values in columns.items() if getattr(values, "ndim", 1) == 2]
         if len(encoder.codes) == 1 and encoder.codes[0].kind == "vector" and len(vectors) == 1:
             columns = {encoder.codes[0].name: columns[vectors[0]]}  # two matrices need no common name
-        return encoder.transform(Table(self.further.path, columns))
+        self.x = encoder.transform(Table(self.further.path, columns))
 
-    def argument(self, names: np.ndarray, rows: np.ndarray, further: np.ndarray | None) -> Any:
+    def argument(self, classes: Sequence[Any], rows: np.ndarray) -> Any:
         """What `fit(clean=...)` gets beside these training rows."""
-        if further is not None:
+        labels = self.named(classes, np.arange(len(self.columns)))
+        if self.x is not None:
             learned = np.setdiff1d(self.rows, self.aside) if self.learns else self.rows
-            return further[learned], names[self.columns[learned]]
-        labels = np.full(len(self.columns), None, dtype=object)
-        labels[self.rows] = names[self.columns[self.rows]]
+            return self.x[learned], labels[learned]
         return labels[rows] if len(self) else None
+
+    def named(self, classes: Sequence[Any], places: np.ndarray) -> np.ndarray:
+        """The names of some of the labels, None where one is not known."""
+        return np.array([*classes, None], dtype=object)[self.columns[places]]
 
     def sentence(self) -> str:
         """What became of them."""
@@ -118,8 +123,11 @@ class CleanLabels:
         return f"{n} trusted labels were given and all were learned from{why}."
 
 
+# ---- what `--clean` names ---------------------------------------------------------------------
+
+
 def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels:
-    """What `--clean` names, once or several times. Where two have a label for a row, the later one counts."""
+    """One source or several. Where two have a label for a row, the later one counts."""
     parts = [read_clean(value, data, ids) for value in values]
     if len(parts) == 1:
         return parts[0]
@@ -145,7 +153,7 @@ def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = 
 
 
 def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanLabels:
-    """What `--clean` names: a column of the training table, else a file."""
+    """A column of the training table, else a file."""
     table, file = data.table, Path(value)
     if table is not None and value in table.columns:
         return _among_candidates(_columns_of(table.labels(value), data, "clean"), data, value)
@@ -155,20 +163,7 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
             where = f"no column of {table.path} and "
             columns = f"\n  The table has {short(table.columns, 20)}."
         raise DataError(f"--clean {value}: there is {where}no file of that name.{columns}")
-    if file.suffix.lower() == ".jsonl":
-        return _from_decisions(file, data)
-    clean = read_table(file)
-    key, label = _key_and_label(clean, ids)
-    if key is None and len(clean.columns) > 1:
-        further = _columns_of(clean.labels(label), data, f'column "{label}" of {file}')
-        clean.columns.pop(label)
-        return CleanLabels(further, clean, [f"{file}: further rows with features of their own"])
-    labels, unused = _from_table(clean, key, label, data)
-    made = _among_candidates(_columns_of(labels, data, f"{file}, training row"), data, value)
-    if unused:
-        which = "of rows without features or candidates, and not used"
-        made.notes.append(f"{unused} trusted labels of {value} are {which}")
-    return made
+    return _from_decisions(file, data) if file.suffix.lower() == ".jsonl" else _from_table(file, ids, data)
 
 
 def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray:
@@ -184,9 +179,8 @@ def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray
             f"{what.partition(', ')[0]}: the trusted label {label!r} is spelled otherwise than the class "
             f"{name!r} ({len(other)} such labels).\n  --accept alike: it is that class."
         )
-    labels = spelled
     columns = np.full(len(labels), -1, dtype=np.int64)
-    columns[given] = label_columns(labels, np.array(data.candidates.classes, dtype=object), what, rows=given)
+    columns[given] = label_columns(spelled, np.array(data.candidates.classes, dtype=object), what, rows=given)
     return columns
 
 
@@ -253,48 +247,57 @@ def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
     return key, label
 
 
-def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -> tuple[np.ndarray, int]:
+def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
+    """Labels of training rows, named by id or number or all in their order; or further rows."""
+    table = read_table(file)
+    key, label = _key_and_label(table, ids)
+    values = table.labels(label)
+    if key is None and len(table.columns) > 1:
+        further = _columns_of(values, data, f'column "{label}" of {file}')
+        table.columns.pop(label)
+        return CleanLabels(further, table, notes=[f"{file}: further rows with features of their own"])
+    what, unused = f"{file}, training row", 0
+    if key is not None:
+        values, unused = _by_key(table, key, values, data)
+    elif len(values) != len(data):
+        raise DataError(
+            f"{file} has {len(values)} labels, but there are {len(data)} training rows.\n"
+            '  Give one per row, or a column "id" or "row" that says whose label it is.'
+        )
+    else:  # -1 as in `Candidates.truth`
+        values = np.array([None if isinstance(v, int) and v < 0 else v for v in values], dtype=object)
+    made = _among_candidates(_columns_of(values, data, what), data, str(file))
+    if unused:
+        which = "of rows without features or candidates, and not used"
+        made.notes.append(f"{unused} trusted labels of {file} are {which}")
+    return made
+
+
+def _by_key(table: Table, key: str, values: np.ndarray, data: TrainingData) -> tuple[np.ndarray, int]:
     """One label per training row, None where the table has none; how many are of other rows."""
-    values = clean.labels(label)
-    if key is None:  # nothing but labels: one per row
-        if len(values) != len(data):
-            raise DataError(
-                f"{clean.path} has {len(values)} labels, but there are {len(data)} training rows.\n"
-                '  Give one per row, or a column "id" or "row" that says whose label it is.'
-            )
-        for i, value in enumerate(values):
-            if isinstance(value, int | np.integer) and value < 0:
-                values[i] = None  # -1 as in `Candidates.truth`
-        return values, 0
-    given, by_number = clean.column(key), key.lower() == "row"
+    given, by_number = table.column(key), key.lower() == "row"
     if not by_number and data.ids is None:
         raise DataError(
-            f"{clean.path} names rows by id ({given[0]!r}), but the training rows have none.\n"
+            f"{table.path} names rows by id ({given[0]!r}), but the training rows have none.\n"
             '  Say which column has the ids: --id COLUMN. Or name rows by number, in a column "row".'
         )
-    there = list(map(str, data.numbers)) if by_number else list(data.ids or ())
-    place = {name: i for i, name in enumerate(there)}
-    names = [cell_text(name) for name in given]
-    rest = set(map(str, data.rest_numbers)) if by_number else set(data.rest_ids)
-    absent = [value for value, name in zip(given, names) if name not in place and name not in rest]
+    place = data.places(by_number)
+    rows = [place.get(cell_text(name) or "") for name in given]
+    absent = [name for name, row in zip(given, rows) if row is None]
     if absent and (by_number or "unknown-tasks" not in data.accept):
-        last = max([*data.numbers, *data.rest_numbers])
+        there = f"0 to {max([*data.numbers, *data.rest_numbers])}" if by_number else short(data.ids or (), 5)
         raise DataError(
-            f"{clean.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
-            f"{short(absent, 5)}.\n"
-            f"  The training rows are {f'0 to {last}' if by_number else short(there, 5)}."
+            f"{table.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
+            f"{short(absent, 5)}.\n  The training rows are {there}."
             + ("" if by_number else "\n  To leave such labels out: --accept unknown-tasks.")
         )
-    rest.update(str(cell_text(value)) for value in absent)
     labels = np.full(len(data), None, dtype=object)
-    for name, value in zip(names, values):
-        if name in rest:
-            continue
-        row = place[str(name)]
+    used = [(row, value) for row, value in zip(rows, values) if row is not None and row >= 0]
+    for row, value in used:
         before = labels[row]
         if before is not None and value is not None and before != value:
             raise DataError(
-                f"{clean.path} has two labels for {data.name_of(row)!r}: {before!r} and {value!r}."
+                f"{table.path} has two labels for {data.name_of(row)!r}: {before!r} and {value!r}."
             )
         labels[row] = before if value is None else value
-    return labels, sum(name in rest for name in names)
+    return labels, len(rows) - len(used)
