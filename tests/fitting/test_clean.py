@@ -188,6 +188,28 @@ def test_one_label_per_row(tmp_path):
     assert read_clean(str(tmp_path / "gold.npz"), data).columns.tolist() == [1, -1, 0, -1]
 
 
+def test_one_label_per_row_is_in_the_order_of_the_table(tmp_path):
+    """Here the candidates name rows by number, in another order and not all of them."""
+    x, path = Table(tmp_path / "x.npy", {"x": np.arange(5.0)}), tmp_path / "gold.npz"
+    data = TrainingData("x.npy", Candidates.from_sets(SETS), x, np.array([2, 0, 1, 4]))
+    np.savez(path, label=np.array(["cat", "dog", "bird", "cat", "dog"]))
+    assert names(read_clean(str(path), data)) == ["bird", "cat", "dog", "dog"]
+
+
+def test_ids_may_be_in_a_column_called_row(tmp_path):
+    (tmp_path / "t.csv").write_text("row,size,labels\np,1,cat|dog\nq,2,cat|bird\n")
+    (tmp_path / "gold.csv").write_text("row,label\nq,bird\n")
+    data = from_table(tmp_path / "t.csv", "labels", "row")
+    assert names(read_clean(str(tmp_path / "gold.csv"), data, "row")) == [None, "bird"]
+
+
+def test_labels_csv_of_a_table_without_ids_names_rows_by_number(tmp_path):
+    (tmp_path / "t.csv").write_text("size,labels\n1,\n2,cat|dog\n3,cat|bird\n")
+    (tmp_path / "labels.csv").write_text("row,id,label\n1,1,dog\n2,2,bird\n0,0,\n")
+    data = from_table(tmp_path / "t.csv", "labels")
+    assert names(read_clean(str(tmp_path / "labels.csv"), data)) == ["dog", "bird"]
+
+
 def test_further_rows_bring_their_features(tmp_path):
     (tmp_path / "gold.csv").write_text("colour,size,label\nred,3.5,cat\nblue,4.5,dog\n")
     data = rows(tmp_path)

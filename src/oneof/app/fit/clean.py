@@ -24,7 +24,8 @@ from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.training.clean import divide_rows
 
-KEYS = ("id", "row", "task", "item")
+ROW = "row"
+KEYS = ("id", ROW, "task", "item")
 LABELS = ("label", "clean", "trusted", "truth", "class", "answer", "y")
 FEWEST_CHECKED = 20
 
@@ -231,11 +232,12 @@ def _from_decisions(file: Path, data: TrainingData) -> CleanLabels:
     return made
 
 
-def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
+def _key_and_label(table: Table, ids: str | None, data: TrainingData) -> tuple[str | None, str]:
     """The columns that name the row and its label."""
     names = list(table.columns)
     lower = {name.lower(): name for name in names}
-    key = ids if ids in names else next((lower[k] for k in KEYS if k in lower), None)
+    keys = KEYS if data.ids is not None else (ROW, *KEYS)  # labels.csv has both
+    key = ids if ids in names else next((lower[k] for k in keys if k in lower), None)
     label = next((lower[k] for k in LABELS if k in lower and lower[k] != key), None)
     if label is None and len(names) == 2 and key is not None:
         label = next(name for name in names if name != key)
@@ -250,7 +252,7 @@ def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
 def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
     """Labels of training rows, named by id or number or all in their order; or further rows."""
     table = read_table(file)
-    key, label = _key_and_label(table, ids)
+    key, label = _key_and_label(table, ids, data)
     values = table.labels(label)
     if key is None and len(table.columns) > 1:
         further = _columns_of(values, data, f'column "{label}" of {file}')
@@ -259,12 +261,14 @@ def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
     what, unused = f"{file}, training row", 0
     if key is not None:
         values, unused = _by_key(table, key, values, data)
+    elif data.whole is not None and len(values) == len(data.whole):
+        values = values[data.numbers]
     elif len(values) != len(data):
         raise DataError(
             f"{file} has {len(values)} labels, but there are {len(data)} training rows.\n"
             '  Give one per row, or a column "id" or "row" that says whose label it is.'
         )
-    else:  # -1 as in `Candidates.truth`
+    if key is None:  # -1 as in `Candidates.truth`
         values = np.array([None if isinstance(v, int) and v < 0 else v for v in values], dtype=object)
     made = _among_candidates(_columns_of(values, data, what), data, str(file))
     if unused:
@@ -275,7 +279,7 @@ def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
 
 def _by_key(table: Table, key: str, values: np.ndarray, data: TrainingData) -> tuple[np.ndarray, int]:
     """One label per training row, None where the table has none; how many are of other rows."""
-    given, by_number = table.column(key), key.lower() == "row"
+    given, by_number = table.column(key), key.lower() == ROW and key != data.id_column
     if not by_number and data.ids is None:
         raise DataError(
             f"{table.path} names rows by id ({given[0]!r}), but the training rows have none.\n"
