@@ -5,8 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from oneof.app.fit.plan import Estimate, Limits, as_size, as_time, epochs_within, measure, parse_budget
+from oneof.app.fit.plan import (
+    Estimate,
+    Limits,
+    as_size,
+    as_time,
+    epochs_within,
+    measure,
+    one_thread_for_small_steps,
+    parse_budget,
+)
 from oneof.candidates import Candidates
 from oneof.classifier.estimator import PartialLabelClassifier
 from tests.test_inputs import problem
@@ -103,3 +113,19 @@ def test_numbers_for_people():
         "1.9 h",
     ]
     assert [as_size(s) for s in (0.2, 42.4, 1234)] == ["1 MB", "42 MB", "1.2 GB"]
+
+
+def test_small_steps_of_tables_have_one_thread_and_those_of_images_all(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    model, sets = PartialLabelClassifier("proden", device="cpu"), Candidates.from_labels([0, 1] * 20)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_thread_for_small_steps(model, (np.zeros((40, 5)), sets, None)):
+            assert torch.get_num_threads() == 1
+        with one_thread_for_small_steps(model, (np.zeros((40, 3, 8, 8)), sets, None)):
+            assert torch.get_num_threads() == 2
+        with one_thread_for_small_steps(model, (np.zeros((40, 5000)), sets, None)):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -119,6 +119,8 @@ class Fit:
         from oneof.app.fit.plan import Limits, parse_budget, parse_memory
         from oneof.tables.free_text import use_sentences
 
+        if not 0 <= self.check_share < 1:
+            raise ValueError(f"--check-share {self.check_share:g}: give a part of the clean rows, below 1.")
         limits = Limits(parse_budget(self.budget), parse_memory(self.memory), began)
         data = self._read()
         print(f"{data.source}: {data.candidates.describe()}")
