@@ -86,7 +86,7 @@ class Demo:
             f"labels on average, those a small network confuses. All methods train {NETS[self.net]} on them; "
             f"RPLG and RPLG+ also learn from {len(clean)} further digits with a trusted label."
         )
-        shown = {"setting": setting, "spread": f"{spread}.", "picture": picture}
+        shown: dict[str, Any] = {"setting": setting, "spread": f"{spread}.", "picture": picture}
         shown |= {"table": [("method", *accuracies), *table], **doubtful_rows(x, runs["rplg+"][0], sets)}
         write_text(page, render("demo.html", Path(__file__).parent, **shown))
         print(f"table:   {self.out / 'table.csv'}")

@@ -157,7 +157,7 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
     """A column of the training table, else a file."""
     table, file = data.table, Path(value)
     if table is not None and value in table.columns:
-        return _among_candidates(_columns_of(table.labels(value), data, "clean"), data, value)
+        return _of_rows(table.labels(value), data, "clean", value)
     if not file.is_file():
         where, columns = "", ""
         if table is not None:
@@ -167,8 +167,8 @@ def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanL
     return _from_decisions(file, data) if file.suffix.lower() == ".jsonl" else _from_table(file, ids, data)
 
 
-def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray:
-    """Columns of the classes that labels name, -1 where there is none."""
+def _columns_of(labels: np.ndarray, data: TrainingData, what: str, numbers: np.ndarray) -> np.ndarray:
+    """Columns of the classes that labels name, -1 where there is none; rows have these numbers in errors."""
     given = np.flatnonzero(known(labels))
     if not len(given):
         raise DataError(f"{what} names no trusted label: every entry is missing.")
@@ -180,12 +180,19 @@ def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray
             f"{what.partition(', ')[0]}: the trusted label {label!r} is spelled otherwise than the class "
             f"{name!r} ({len(other)} such labels).\n  --accept alike: it is that class."
         )
-    columns = np.full(len(labels), -1, dtype=np.int64)
-    columns[given] = label_columns(spelled, np.array(data.candidates.classes, dtype=object), what, rows=given)
+    numbered = np.full(numbers.max() + 1, None, dtype=object)
+    numbered[numbers] = spelled
+    columns, classes = np.full(len(labels), -1), np.array(data.candidates.classes, dtype=object)
+    columns[given] = label_columns(numbered, classes, what, rows=numbers[given])
     return columns
 
 
-def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> CleanLabels:
+def _of_rows(labels: np.ndarray, data: TrainingData, what: str, source: str) -> CleanLabels:
+    """One label per training row, None where there is none."""
+    return _among_candidates(_columns_of(labels, data, what, data.numbers), data, source)
+
+
+def _among_candidates(columns: np.ndarray, data: TrainingData, source: str) -> CleanLabels:
     """Labels of training rows, with a note about those that their candidates do not hold."""
     rows = np.flatnonzero(columns >= 0)
     outside = rows[~data.candidates.has(rows, columns[rows])]
@@ -193,8 +200,8 @@ def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> Cle
     if len(outside):
         i = int(outside[0])
         notes.append(
-            f"{len(outside)} trusted labels of {what} are not among the candidates of their row (first: row "
-            f"{data.name_of(i)}, {data.candidates.classes[columns[i]]}); the trusted label counts"
+            f"{len(outside)} trusted labels of {source} are not among the candidates of their row (first: "
+            f"row {data.name_of(i)}, {data.candidates.classes[columns[i]]}); the trusted label counts"
         )
     return CleanLabels(columns, notes=notes)
 
@@ -255,10 +262,10 @@ def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
     key, label = _key_and_label(table, ids, data)
     values = table.labels(label)
     if key is None and len(table.columns) > 1:
-        further = _columns_of(values, data, f'column "{label}" of {file}')
+        further = _columns_of(values, data, f'column "{label}" of {file}', np.arange(len(values)))
         table.columns.pop(label)
         return CleanLabels(further, table, notes=[f"{file}: further rows with features of their own"])
-    what, unused = f"{file}, training row", 0
+    unused = 0
     if key is not None:
         values, unused = _by_key(table, key, values, data)
     elif data.whole is not None and len(values) == len(data.whole):
@@ -270,7 +277,7 @@ def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
         )
     if key is None:  # -1 as in `Candidates.truth`
         values = np.array([None if isinstance(v, int) and v < 0 else v for v in values], dtype=object)
-    made = _among_candidates(_columns_of(values, data, what), data, str(file))
+    made = _of_rows(values, data, f"{file}, training row", str(file))
     if unused:
         which = "of rows without features or candidates, and not used"
         made.notes.append(f"{unused} trusted labels of {file} are {which}")
