@@ -151,13 +151,13 @@ class Fit:
     def _train(self, model: PartialLabelClassifier, given: Given, limits: Limits) -> None:
         from oneof.app.fit.plan import keep_within, one_thread_for_small_steps
 
-        if self.track is not None:
-            from oneof.training.tracking import TensorBoardTracker
-
-            model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
         x, sets, clean = given
         with one_thread_for_small_steps(model, given):
             epochs = keep_within(limits, model, given)
+            if self.track is not None:  # not the trainings that were measured
+                from oneof.training.tracking import TensorBoardTracker
+
+                model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
             try:
                 model.fit(x, sets, clean=clean)
             except KeyboardInterrupt as stop:
