@@ -136,9 +136,15 @@ class TrainingData:
             self._ask_about({n: values for n, values in self.table.columns.items() if n not in without})
         mapped = self._in_a_file()
         # without gaps nothing depends on the rows that an encoder of vectors is learned from
-        fitted = rows if mapped is None else rows[:ENOUGH]
-        encoder = TableEncoder.fit(self.table.take(fitted), features, without, texts, sentences)
-        return (encoder.transform(self.table) if mapped is None else mapped), encoder
+        fitted = self.table.take(rows if mapped is None else rows[:ENOUGH])
+        how = features, without, texts, sentences
+        try:
+            encoder = TableEncoder.fit(fitted, *how)
+            return (encoder.transform(self.table) if mapped is None else mapped), encoder
+        except DataError:
+            if self.whole is not None:  # the same error, with rows counted as in the file
+                TableEncoder.fit(self.whole, *how).transform(self.whole)
+            raise
 
     def _ask_about(self, features: dict[str, Any]) -> None:
         """Whether a feature tells the label; vectors do not, and of a large table some rows will do."""
