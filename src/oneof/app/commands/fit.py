@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from tyro.conf import Positional, UseAppendAction, arg
 
-from oneof.app.commands.show import show_selection
+from oneof.app.commands.show import show_table
 from oneof.candidates.cells import counted
 from oneof.candidates.questions import Answer
 from oneof.tables.errors import DataError
@@ -278,8 +278,21 @@ class Fit:
             print(f"{name + ':':{width}} {text}")
 
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
+        """The best, the baselines, and whatever every fold has judged."""
+        from oneof.classifier.standings import further_criteria
+
         rows = model.selection_
-        show_selection(rows)
+        further, most = further_criteria(rows), rows[0]["rounds"]
+        shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]
+        if most and len(shown) > 1:
+            numbers = {"score": "score", "± standard error": "standard_error", **dict(further)}
+            told = ["chosen" if row["chosen"] else "yes" if row["as_good"] else "no" for row in shown]
+            cells = [
+                (row["name"], *(f"{row[key]:.1%}" for key in numbers.values()), what)
+                for row, what in zip(shown, told)
+            ]
+            headings = ("contender", *numbers, "as good")
+            show_table(f"{rows[0]['judged_by']}, out of fold", headings, cells, right=list(numbers))
         print(model.selection_note_)
         if self.net == "mlp" and rows[0]["kind"] == "method" and model.chosen_model().net == "linear":
             print("--net mlp was compared with linear, which did better; --method NAME --net mlp insists")
