@@ -101,9 +101,9 @@ def test_small_probabilities_of_other_labels_are_left_out(monkeypatch):
     assert [part.tolist() for part in best(kept)] == [p.argmax(axis=1).tolist(), p.max(axis=1).tolist()]
     # what was left out is not given to the others
     data = ReviewData(Candidates.from_mask(np.eye(60, dtype=bool)[:40]), kept)
-    signs = ReviewList(data).signs
+    listed = ReviewList(data)
     inside = np.where(dense_rows(kept, slice(None)) > 0, p, 0)[np.arange(40), np.arange(40)]
-    np.testing.assert_allclose(signs.outside, 1 - inside)
+    np.testing.assert_allclose(listed.outside, 1 - inside)
 
 
 # ---- files ------------------------------------------------------------------------------------
