@@ -6,12 +6,12 @@ from pathlib import Path
 
 FIGURES = {
     "table1/figures/images-by-data-curves.png": "images: test accuracy per epoch",
-    "table1/figures/images-by-data-consistency.png": "images: share of training rows whose pseudo-label is right",
-    "table2/figures/table2-mlp-ranks.png": "three real-world sets with the MLP: mean ranks, and the difference that is more than chance",
+    "table1/figures/images-by-data-consistency.png": "images: right pseudo-labels per epoch",
+    "table2/figures/table2-mlp-ranks.png": "three real-world sets, MLP: mean ranks and critical difference",
     "table2/figures/table2-mlp-accuracies.png": "the same three sets: test accuracy",
     "rplg_plus/figures/plus-equal-mlp-accuracies.png": "RPLG+ with the same clean rows in every loss",
     "clean_share/figures/clean-share-mlp-clean-share.png": "test accuracy by the share of clean rows",
-    "ablations/figures/sensitivity-mlp-sensitivity.png": "RPLG by alpha, the weight of the classifier's own opinion",
+    "ablations/figures/sensitivity-mlp-sensitivity.png": "RPLG by alpha, the weight of its own opinion",
     "ablations/figures/convergence-mlp-convergence.png": "how fast pseudo-labels stop changing",
     "table2/figures/sizes.png": "how large the candidate sets are",
     "theory/theory.png": "the theorems of RPLG where the posterior is known",
