@@ -75,7 +75,7 @@ def method_page(info: MethodInfo) -> str:
         "published": f"{info.venue} {info.year}" if info.year else info.venue,
         "learns from": needs(info),
         "views": ", ".join(f"`{role}`" for role in method.views) + " (on tables all are the row itself)",
-        "cost of a step": f"{info.forwards:g} forward and {info.backwards:g} backward passes per row",
+        "cost of a step": f"forward passes per row: {info.forwards:g}, backward: {info.backwards:g}",
         "kept per training row": f"{state_per_row(method)} numbers (c classes)".replace(
             "nothing numbers", "nothing"
         ),

@@ -26,7 +26,7 @@ def on_tables(table: str) -> dict[str, list[Source]]:
     return {data: [(f"{address}/{net}", words) for net, words in nets.items()] for data in REAL_WORLD}
 
 
-SHOWS = {"table1": "images", "table2": "real-world sets", "table3": "RPLG without its meta-learner"}
+SHOWS = {"table1": "images", "table2": "real-world sets", "table3": "RPLG with and without its meta-learner"}
 OURS = {"table1": ON_IMAGES, "table2": on_tables("table2"), "table3": ON_IMAGES | on_tables("table3")}
 
 
