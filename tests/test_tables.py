@@ -419,3 +419,10 @@ def test_an_encoding_can_be_insisted_on(tmp_path):
         read_table(path, TextForm(encoding="ascii"))
     with pytest.raises(DataError, match="unknown encoding"):
         read_table(path, TextForm(encoding="klingon"))
+
+
+def test_texts_stored_as_bytes_are_texts(tmp_path):
+    np.savez(tmp_path / "a.npz", labels=np.array([b"cat|dog", b"dog"]), kind=np.array(["ä".encode(), b"b"]))
+    found = read_table(tmp_path / "a.npz")
+    assert found.candidates("labels").sets() == [["cat", "dog"], ["dog"]]
+    assert TableEncoder.fit(found, without=["labels"]).feature_names == ["kind=b", "kind=ä"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading
+from oneof.tables.files import reading, sha256_of
 from oneof.tables.table import text_counts
 
 MOST_VALUES = 50
@@ -234,18 +234,21 @@ def use_sentences(folder: Path | str) -> str:
             f"--embed {folder} needs sentence-transformers, which is not installed: "
             "pip install 'oneof[embed]'.\n  Without --embed the words of the texts are used."
         ) from None
-    digest = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
-        if path.suffix == ".json" and path.stat().st_size < 1 << 16:
-            digest.update(path.read_bytes())
+    digest, before = hashlib.sha256(), hashlib.sha256()
     with reading(folder, "sentence-transformers model"):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+            digest.update(f"{name} {sha256_of(path)}\n".encode())
+            # as earlier versions did it: of weights the size alone, which another training does not change
+            before.update(f"{name} {size}\n".encode())
+            if path.suffix == ".json" and size < 1 << 16:
+                before.update(path.read_bytes())
         kinds = [part["type"] for part in json.loads((folder / "modules.json").read_bytes())]
         if not all(str(kind).startswith("sentence_transformers.") for kind in kinds):
             raise DataError(f"{folder} brings code of its own ({short(kinds)}), which is not run.")
         weights = {"use_safetensors": True}
         model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=weights)
-    _sentence_models[digest.hexdigest()] = model
+    _sentence_models[digest.hexdigest()] = _sentence_models[before.hexdigest()] = model
     return digest.hexdigest()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, CandidateError
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, is_missing, one_spelling, ordered, short
+from oneof.candidates.cells import CellError, cell_text, is_missing, one_spelling, ordered, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
@@ -43,7 +43,7 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
             )
     with _errors_name(path, options.form):
         made = read(path, options, format)
-        return made if options.truth is None else made.with_truth(names_of((options.truth,), "true labels"))
+        return made if options.truth is None else _with_truth(made, Path(options.truth))
 
 
 # ---- one function per shape of table ----------------------------------------------------------
@@ -229,6 +229,7 @@ PEOPLE = ("worker", "worker_id", "annotator", "annotator_id", "rater")
 WORKER = (*PEOPLE, "user", "user_id", "labeler", "performer")
 SAID = ("label", "labels", "answer", "answers", "candidates")
 LABEL = (*SAID, "choice", "class", "response", "responses", "vote")
+TRUTH = ("truth", "true_label", "true_class", "clean", *SAID, "class", "y")
 ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "name")
 
 
@@ -313,26 +314,46 @@ def _score_matrix(cells: Sequence[Any], path: Path) -> tuple[np.ndarray, list[An
 
 
 def names_of(given: Sequence[str], what: str) -> list[Any]:
-    """Names as given, or those of a file: one per line, a JSON list, .npy, or a column of a table."""
+    """Names as given, or those of a file."""
     path = Path(given[0]) if len(given) == 1 else None
-    if path is None or not path.is_file():
-        if path is not None and path.suffix.lower() in (*KINDS, ".txt"):
-            raise DataError(f"there is no file {path} with {what}.")
-        return list(given)
+    if path is not None and (path.is_file() or path.suffix.lower() in (*KINDS, ".txt")):
+        return read_names(path, what, ID)[0]
+    return list(given)
+
+
+def read_names(path: Path, what: str, guesses: Sequence[str]) -> tuple[list[Any], list[Any] | None]:
+    """Names of a file, one per line, a JSON list, .npy, or a column of a table; and the ids beside them."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path} with {what}.")
     ending = path.suffix.lower()
     if ending == ".json":
         names = read_json(path)
         if not isinstance(names, list):
             raise DataError(f"{path}: {what} are a JSON list, not {names!r:.80}.")
-        return names
+        return names, None
     if ending == ".npy":
-        return read_matrix(path)[0].ravel().tolist()
+        return read_matrix(path)[0].ravel().tolist(), None
     if ending not in KINDS:
-        return read_lines(path)
+        return read_lines(path), None
     columns = read_table(path).columns
-    name = column(columns, None, ID, path) if len(columns) > 1 else next(iter(columns))
+    name = column(columns, None, guesses, path) if len(columns) > 1 else next(iter(columns))
     if name is None:
         raise DataError(
-            f'{path}: which column holds the {what}? Call it "id"; it has the columns {short(columns, 20)}.'
+            f'{path}: which column holds the {what}? Call it "{guesses[0]}"; it has the columns '
+            f"{short(columns, 20)}."
         )
-    return list(columns[name])
+    named = column({k: v for k, v in columns.items() if k != name}, None, ID, path)
+    return list(columns[name]), None if named is None else list(columns[named])
+
+
+def _with_truth(made: Annotations, path: Path) -> Annotations:
+    """The same with the true labels of a file, in the order of the rows or, where they have ids, by these."""
+    labels, ids = read_names(path, "true labels", TRUTH)
+    if ids is not None:
+        known = {cell_text(name): label for name, label in zip(ids, labels)}
+        if len(known) < len(ids):
+            raise DataError(f"{path}: one of its ids stands there twice; a row has one true label.")
+        labels = [known.get(cell_text(made.id_of(row))) for row in range(len(made))]
+        if all(map(is_missing, labels)):
+            raise DataError(f"{path}: none of its ids, {short(ids, 5)}, is that of a row.")
+    return made.with_truth(labels)
