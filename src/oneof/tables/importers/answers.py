@@ -12,15 +12,13 @@ from oneof.candidates.cells import (
     COLLECTIONS,
     CandidateError,
     CellError,
-    check_one_type,
-    encode,
     in_column,
     is_missing,
     rows_of_tasks,
 )
 from oneof.candidates.rules import not_named
 from oneof.candidates.taxonomy import Taxonomy
-from oneof.tables.importers.assemble import Line, Settings, assemble, assemble_lines, row_names
+from oneof.tables.importers.assemble import Line, Settings, assemble, assemble_lines, encode_names, row_names
 
 
 def from_answers(
@@ -60,15 +58,9 @@ def from_answers(
     if ids is not None and n_rows is not None:
         raise CandidateError("give ids or n_rows, not both: either says which rows there are.")
     place = in_column(columns[0])
-    codes = encode(task, place)
+    codes = encode_names(task, place, "task", "; every answer belongs to one.")
     if not codes.values:
         raise CandidateError("there is no answer at all.")
-    for value, line in zip(codes.values, codes.first):
-        if is_missing(value) or isinstance(value, tuple):
-            raise CellError(line, place(line), f"{value!r:.80} names no task; every answer belongs to one.")
-    check_one_type(codes, place, "task")
-    if len(set(codes.values)) < len(codes.values):  # "a" and "a " are the same once trimmed
-        codes = encode([codes.values[k] for k in codes.number], place)
     drop_unknown = "unknown-tasks" in (settings.accept or ())
     rows, names = rows_of_tasks(codes, place, ids, n_rows, drop_unknown)
     return assemble(
