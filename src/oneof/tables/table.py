@@ -134,6 +134,9 @@ def numbers_of(column: Any, name: str) -> np.ndarray:
     try:
         return _floats(column)
     except (TypeError, ValueError, OverflowError):
+        read = numbers(column)  # such as True, False
+        if read is not None and np.isfinite(read).all():
+            return read
         for i, cell in enumerate(column):
             try:
                 _floats([cell])

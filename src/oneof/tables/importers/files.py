@@ -23,7 +23,7 @@ from oneof.tables.importers import Settings, Taxonomy, make_rule
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import KINDS, line_of, read_json, read_lines, read_table
-from oneof.tables.table import as_number, numbers_of
+from oneof.tables.table import numbers, numbers_of
 from oneof.tables.text import TextForm
 from oneof.tables.unpacking import stored_arrays
 
@@ -120,7 +120,11 @@ def _matrix(path: Path, options: ImportOptions, format: str) -> Annotations:
         raise DataError(f"{path}: the format sets needs --level, the coverage of the sets, such as 0.9.")
     values, classes, ids = read_matrix(path, array=options.array, form=options.form, id_column=options.id)
     if options.classes:
-        classes = names_of(options.classes, "classes")
+        given = names_of(options.classes, "classes")
+        place = {str(name): k for k, name in enumerate(classes or ())}
+        if place.keys() == {str(name) for name in given}:  # the file names its columns, in another order
+            values = values[:, [place[str(name)] for name in given]]
+        classes = given
     if format == "counts":
         return arrays.from_counts(values, classes, ids=ids, settings=_settings(path, options))
     more: dict[str, Any] = {"ids": ids, "provenance": _origin(path)}
@@ -281,7 +285,7 @@ def read_matrix(
     what = f'{path}: are the cells of the first column, "{first}", such as {given[first]!r:.80}, ids of rows?'
     what += "\n  Then name the column with --id, or call it id in the file."
     named = ids is not None or len(columns) == 1
-    if not named and isinstance(given[first], str) and as_number(given[first]) is None:
+    if not named and isinstance(given[first], str) and numbers([given[first]]) is None:
         raise DataError(what)
     parts = [numbers_of(cells, title) for title, cells in columns.items()]
     if any(part.ndim > 1 for part in parts):
