@@ -171,9 +171,7 @@ ID_NAME = re.compile(r"(?i)(.*[_\- ])?(id|uuid|guid|index|key)")
 
 def as_columns(table: Any) -> dict[str, Any]:
     """Columns by name: of a dictionary, of a `Table`, or of a data frame."""
-    if isinstance(table, Mapping):
-        return dict(table)
-    columns = getattr(table, "columns", None)
+    columns = table if isinstance(table, Mapping) else getattr(table, "columns", None)
     if isinstance(columns, Mapping):
         return dict(columns)
     if columns is None:
@@ -269,9 +267,7 @@ def _decimal_comma(value: Any) -> float | None:
 
 
 def _truth_value(value: Any) -> float | None:
-    if is_missing(value):
-        return np.nan
-    return {"true": 1.0, "false": 0.0}.get(str(value).strip().lower())
+    return np.nan if is_missing(value) else {"true": 1.0, "false": 0.0}.get(str(value).strip().lower())
 
 
 def why_an_id(name: str, values: np.ndarray) -> str | None:

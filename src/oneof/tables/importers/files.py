@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates import UNKNOWN, CandidateError
+from oneof.candidates import UNKNOWN
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import CellError, cell_text, is_missing, one_spelling, ordered, short
 from oneof.candidates.describe import describe
@@ -22,7 +21,7 @@ from oneof.tables.files import refuse_bomb, sha256_of
 from oneof.tables.importers import Settings, Taxonomy, make_rule
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
-from oneof.tables.reader import KINDS, line_of, read_json, read_lines, read_table
+from oneof.tables.reader import KINDS, naming_lines, read_json, read_lines, read_table
 from oneof.tables.table import numbers, numbers_of
 from oneof.tables.text import TextForm
 from oneof.tables.unpacking import stored_arrays
@@ -41,7 +40,7 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
             raise DataError(
                 f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
             )
-    with _errors_name(path, options.form):
+    with naming_lines(path, options.form):
         made = read(path, options, format)
         return made if options.truth is None else _with_truth(made, Path(options.truth))
 
@@ -167,10 +166,12 @@ FORMATS: dict[str, tuple[Callable[[Path, ImportOptions, str], Annotations], tupl
 
 
 def _settings(
-    path: Path, options: ImportOptions, notes: list[str] | None = None, promised: bool = False
+    path: Path, options: ImportOptions, notes: Sequence[str] = (), promised: bool = False
 ) -> Settings:
     """`promised`: whether the format is taken at its word that the true label is inside."""
     inside = promised if options.truth_inside is None else options.truth_inside
+    text = path.suffix.lower() not in (".parquet", ".npz", ".npy", ".mat")
+    told = options.form.of(path).note(path) if text else []
     return Settings(
         rule=make_rule(options.rule, at_least=options.at_least, keep=options.keep),
         classes=names_of(options.classes, "classes") if options.classes else None,
@@ -179,7 +180,7 @@ def _settings(
         skip_empty=options.skip_empty,
         truth_may_be_outside=not inside,
         accept=options.accept,
-        provenance={**_origin(path), "notes": [*_told(path, options), *(notes or [])]},
+        provenance={**_origin(path), "notes": [*told, *notes]},
     )
 
 
@@ -187,7 +188,7 @@ def read_taxonomy(path: Path) -> Taxonomy:
     """A tree of labels: nested JSON, or a table with the columns parent and child."""
     if not path.is_file():
         raise DataError(f"there is no file {path}.")
-    with _errors_name(path):
+    with naming_lines(path):
         if path.suffix.lower() == ".json":
             return Taxonomy.from_nested(read_json(path))
         if path.suffix.lower() not in (".csv", ".tsv"):
@@ -201,28 +202,8 @@ def read_taxonomy(path: Path) -> Taxonomy:
         return Taxonomy(edges, [below for above, below in pairs if not above.strip()])
 
 
-def _told(path: Path, options: ImportOptions) -> list[str]:
-    """How a text file was read, where that is unusual."""
-    text = path.suffix.lower() not in (".parquet", ".npz", ".npy", ".mat")
-    return options.form.of(path).note(path) if text else []
-
-
 def _origin(path: Path) -> dict[str, Any]:
     return {"file": path.name, "sha256": sha256_of(path)}
-
-
-@contextmanager
-def _errors_name(path: Path, form: TextForm | None = None) -> Iterator[None]:
-    """Say the file, and its line where it can be told, in front of what is wrong with a value."""
-    try:
-        yield
-    except CellError as error:
-        line = line_of(path, error.line, form)
-        raise DataError(f"{path}{f', line {line}' if line else ''}, {error}") from None
-    except QuestionError as error:  # it names the file or the column itself
-        raise DataError(str(error) if path.name in str(error) else f"{path}, {error}") from None
-    except CandidateError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 # ---- columns and arrays in whatever file they are ---------------------------------------------
@@ -297,8 +278,7 @@ def read_matrix(
 
 def _counts_rows(values: np.ndarray) -> bool:
     """Whether there is a different whole number in each of many rows."""
-    many = len(values) >= 20 and bool((values == np.rint(values)).all())
-    return many and len(np.unique(values)) == len(values)
+    return len(values) >= 20 and bool((values == np.rint(values)).all()) and len(set(values)) == len(values)
 
 
 def _score_matrix(cells: Sequence[Any], path: Path) -> tuple[np.ndarray, list[Any]]:
