@@ -162,48 +162,42 @@ def from_records(
     """
     settings = (settings or Settings()).of("records", more)
     lines: list[Line] = []
-    forms: dict[str, int] = {}
+    first: dict[bool, int] = {}  # the first entry that says who answered, and the first that does not
     n = 0
     for i, entry in enumerate(labels):
         n = i + 1
-        form, answers = _answers(entry, i, column)
-        if form:
-            forms.setdefault(form, i)
+        answers = _answers(entry, i, column)
+        if answers:
+            first.setdefault(isinstance(entry, Mapping), i)
         lines += [Line(i, name, label) for name, label in answers if not is_missing(label)]
     if not n:
         raise CandidateError("there is no record at all.")
     if not lines:
         raise CandidateError(f'no record has a label in "{column}".')
-    named = "by annotator" in forms
-    if named and len(forms) > 1:
-        line = min(i for form, i in forms.items() if form != "by annotator")
-        raise CellError(
-            line,
-            f'row {line}, "{column}"',
-            f"this entry does not say who answered, the one of row {forms['by annotator']} does.\n"
-            "  Use one form in the whole file.",
-        )
+    if len(first) > 1:
+        what = f"this entry does not say who answered, the one of row {first[True]} does.\n"
+        what += "  Use one form in the whole file."
+        raise CellError(first[False], f'row {first[False]}, "{column}"', what)
+    named = True in first
     names = row_names(ids, n)
     return assemble_lines(lines, names, settings, lambda line: f'row {line.entry}, "{column}"', named=named)
 
 
-def _answers(entry: Any, i: int, column: str) -> tuple[str, list[tuple[Any, Any]]]:
-    """The form of an entry, empty where it says nothing, and its (annotator, labels)."""
+def _answers(entry: Any, i: int, column: str) -> list[tuple[Any, Any]]:
+    """The (annotator, labels) of an entry; the annotator is None where it does not say who answered."""
     if isinstance(entry, Mapping):
         for label in entry.values():
             if isinstance(label, Mapping):
                 what = f"{label!r:.80} is neither a label nor a list of labels."
                 raise CellError(i, f'row {i}, "{column}"', what)
-        return "by annotator", list(entry.items())
-    if not isinstance(entry, COLLECTIONS):
-        return ("", []) if is_missing(entry) else ("a set", [(None, entry)])
-    parts = list(entry)
+        return list(entry.items())
+    if is_missing(entry):
+        return []
+    parts = list(entry) if isinstance(entry, COLLECTIONS) else [entry]
     nested = [isinstance(part, COLLECTIONS) for part in parts]
     if any(nested) and not all(nested):
         raise CellError(i, f'row {i}, "{column}"', f"{parts!r:.80} mixes labels and lists of labels.")
-    if any(nested):
-        return "sets", [(None, part) for part in parts]
-    return ("a set", [(None, parts)]) if parts else ("", [])
+    return [(None, part) for part in parts] if any(nested) else [(None, parts)]
 
 
 def from_complementary(
