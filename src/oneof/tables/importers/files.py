@@ -40,6 +40,8 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
             raise DataError(
                 f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
             )
+    if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".ndjson"):
+        options = replace(options, **vars(options.form.of(path)))  # found out once
     with naming_lines(path, options.form):
         made = read(path, options, format)
         return made if options.truth is None else _with_truth(made, Path(options.truth))
@@ -170,8 +172,6 @@ def _settings(
 ) -> Settings:
     """`promised`: whether the format is taken at its word that the true label is inside."""
     inside = promised if options.truth_inside is None else options.truth_inside
-    text = path.suffix.lower() not in (".parquet", ".npz", ".npy", ".mat")
-    told = options.form.of(path).note(path) if text else []
     return Settings(
         rule=make_rule(options.rule, at_least=options.at_least, keep=options.keep),
         classes=names_of(options.classes, "classes") if options.classes else None,
@@ -180,7 +180,7 @@ def _settings(
         skip_empty=options.skip_empty,
         truth_may_be_outside=not inside,
         accept=options.accept,
-        provenance={**_origin(path), "notes": [*told, *notes]},
+        provenance={**_origin(path), "notes": [*options.form.note(path), *notes]},
     )
 
 
