@@ -139,6 +139,11 @@ def test_rows_without_an_answer():
     assert full.ids is None
 
 
+def test_a_misspelt_wish_about_rows_without_an_answer_is_refused():
+    with pytest.raises(CandidateError, match="missing = 'dorp'"):
+        from_answers([0, 2], None, ["a", "b"], n_rows=4, missing="dorp")
+
+
 def test_ids_give_the_order_of_the_rows():
     made = from_answers([3, 1], None, ["x", "y"], ids=["1", "3"])
     assert made.ids == ("1", "3")
@@ -328,6 +333,19 @@ def test_plain_candidate_files_are_annotations_without_names(tmp_path):
     loaded = load_annotations(tmp_path / "c.npz")
     assert loaded.ids is None
     assert loaded.answers is None
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_ids_of_an_array_can_be_saved(tmp_path, ending):
+    made = Annotations(small().candidates, tuple(np.array([7, 5, 6])))
+    save_annotations(made, tmp_path / f"x.{ending}")
+    assert load_annotations(tmp_path / f"x.{ending}").ids == (7, 5, 6)
+
+
+def test_a_file_of_candidates_may_be_renamed_in_capitals(tmp_path):
+    save_annotations(small(), tmp_path / "x.parquet")
+    (tmp_path / "x.parquet").rename(tmp_path / "Y.PARQUET")
+    assert load_annotations(tmp_path / "Y.PARQUET") == small()
 
 
 def test_numbers_stay_numbers_in_parquet(tmp_path):

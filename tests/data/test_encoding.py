@@ -299,3 +299,17 @@ def test_any_column_is_encoded_or_refused_by_name_and_survives_storage(training,
 def test_stored_encoders_that_lie_are_refused(change):
     with pytest.raises(DataError, match="stored table encoder"):
         TableEncoder.from_dict({"format": 1, "columns": [], "left_out": {}, **change})
+
+
+def test_a_code_with_an_underscore_is_a_category_and_no_number():
+    assert numbers(["1_2", "3_4", "5"]) is None
+    encoder = TableEncoder.fit({"code": ["1_2", "3_4", "1_2"]})
+    assert encoder.feature_names == ["code=1_2", "code=3_4"]
+    with pytest.raises(DataError, match="'1_2', not a number"):
+        TableEncoder.fit({"x": [str(i) for i in range(50)] + ["1_2"]})
+
+
+def test_a_feature_that_is_wanted_twice_counts_once():
+    encoder = TableEncoder.fit({"a": [1, 2.5, 3]}, wanted=["a", "a"])
+    assert TableEncoder.from_dict(encoder.to_dict()) == encoder
+    assert encoder.feature_names == ["a"]

@@ -59,3 +59,9 @@ def test_an_unreadable_file_is_reported_and_left_out(folder):
     (note,) = read.note()
     assert "left out: 2 (first: " in note
     assert "d.png: not a readable image" in note
+
+
+def test_grey_of_sixteen_bits_keeps_its_shades(tmp_path):
+    shades = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
+    Image.fromarray(shades).save(tmp_path / "a.png")
+    np.testing.assert_array_equal(read_folder(tmp_path, 8).images[0, 0], shades // 256)

@@ -15,9 +15,8 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Any
 
 from oneof.datasets.registry import Download, KnownSet, checksum_problem, data_folder, entry
 from oneof.tables.errors import DataError
@@ -41,7 +40,7 @@ def fetch(name: str, folder: Path | str | None = None, progress: Shown | None = 
     """
     known, folder = entry(name), data_folder(folder)
     form = known.present(folder)
-    if form is not None and not any(checksum_problem(folder / f, value) for f, value in form.files.items()):
+    if form is not None and not form.problems(folder):
         return [f"{known.name}: already there and right, in {folder}."]
     if not known.downloads:
         return [f"{known.name}: nothing to fetch."]
@@ -64,9 +63,8 @@ def _bring(known: KnownSet, download: Download, folder: Path, progress: Shown | 
             f"`7z e '{target}' -o{place}`, so that {folder / next(iter(known.forms[0].files))} is there."
         )
     unpack(target, folder, download.unpacks)
-    for file, value in chain.from_iterable(form.files.items() for form in known.forms):
-        inside = file.startswith(f"{download.unpacks}/")
-        if inside and (problem := checksum_problem(folder / file, value)):
+    for form in known.forms:
+        for problem in form.problems(folder, f"{download.unpacks}/"):
             raise DataError(problem)
     target.unlink()
     return f"{known.name}: unpacked into {folder / download.unpacks}."
@@ -105,8 +103,7 @@ def download_file(url: str, target: Path, checksum: str | None = None, progress:
         raise OSError(f"the server answers {said}") from None
     except requests.RequestException as error:
         raise OSError(" ".join(str(error).split()) or type(error).__name__) from None
-    problem = checksum_problem(part, checksum)
-    if problem:
+    if problem := checksum_problem(part, checksum):
         part.unlink()
         raise DataError(f"{url}: {problem}")
     os.replace(part, target)
@@ -155,7 +152,8 @@ def unpack(archive: Path | str, folder: Path | str, top: str | None = None, limi
     try:
         with reading(archive, "archive", "fetch it again"):
             written = _write_members(archive, beside, limit)
-        wanted = [name for name in written if top is None or name.parts[0] == top]
+        # a name may stand in an archive twice: the later one counts
+        wanted = [name for name in dict.fromkeys(written) if top is None or name.parts[0] == top]
         if not wanted:
             raise DataError(f"{archive}: nothing to unpack{f' below {top}/' if top else ''}; fetch it again.")
         _move(wanted, beside, folder)
@@ -186,10 +184,7 @@ def _write_members(archive: Path, beside: Path, limit: int) -> list[PurePosixPat
             raise DataError(f"{archive}: refused, member {said!r} is a {kind}; only files are unpacked.")
         target = beside / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        source = open_member()
-        if source is None:
-            raise DataError(f"{archive}: member {said!r} cannot be read; fetch it again.")
-        with source, target.open("wb") as out:
+        with open_member() as source, target.open("wb") as out:
             # counted while writing: the size an archive states need not be true
             while block := source.read(1 << 20):
                 left -= len(block)
@@ -209,7 +204,7 @@ def _safe_name(name: str, archive: Path) -> PurePosixPath:
     return path
 
 
-def _members(archive: Path) -> Iterator[tuple[str, str, Callable[[], IO[bytes] | None]]]:
+def _members(archive: Path) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Names, kinds and how to open them."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:

@@ -11,7 +11,7 @@ import math
 import pickle
 import pickletools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,7 @@ def read_idx(path: Path | str) -> np.ndarray:
 
 # ---- CIFAR-10 and CIFAR-100 -------------------------------------------------------------------
 
-_SHAPE = (3, 32, 32)
-_PIXELS = math.prod(_SHAPE)
+_PIXELS = 3 * 32 * 32
 
 
 def read_cifar_binary(files: Sequence[Path | str], *, n_classes: int, label_bytes: int = 1) -> Arrays:
@@ -77,17 +76,17 @@ def read_cifar_binary(files: Sequence[Path | str], *, n_classes: int, label_byte
     A label that is not below `n_classes` is an error.
     """
     width = label_bytes + _PIXELS
-    images, labels = [], []
-    for path in map(Path, files):
+
+    def batch(path: Path) -> Arrays:
         with reading(path, "CIFAR batch"):
             records = np.fromfile(path, dtype=np.uint8)
         if not len(records) or len(records) % width:
             what = f"no whole number of {width}-byte images; fetch it again."
             raise DataError(f"{path}: {len(records)} bytes, {what}")
         records = records.reshape(-1, width)
-        labels.append(_checked_labels(records[:, label_bytes - 1].astype(np.int64), n_classes, path))
-        images.append(records[:, label_bytes:].reshape(-1, *_SHAPE))
-    return np.concatenate(images), np.concatenate(labels)
+        return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
+
+    return _cifar_batches(batch, files, n_classes)
 
 
 def read_cifar_python(files: Sequence[Path | str], *, n_classes: int, label_key: str = "labels") -> Arrays:
@@ -95,16 +94,28 @@ def read_cifar_python(files: Sequence[Path | str], *, n_classes: int, label_key:
 
     `label_key` is "labels" for CIFAR-10, "fine_labels" for CIFAR-100.
     """
-    images, labels = [], []
-    for path in map(Path, files):
-        batch = read_safe_pickle(path)
-        data, given = batch.get("data"), batch.get(label_key)
+
+    def batch(path: Path) -> Arrays:
+        found = read_safe_pickle(path)
+        data, given = found.get("data"), found.get(label_key)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (_PIXELS,):
             raise DataError(f"{path}: 'data' is not a uint8 array of 3,072 columns; this is no CIFAR batch.")
         if not isinstance(given, list) or len(given) != len(data) or not all(type(v) is int for v in given):
             raise DataError(f"{path}: {label_key!r} is not a list of {len(data)} whole numbers.")
-        images.append(data.reshape(-1, *_SHAPE))
-        labels.append(_checked_labels(np.array(given, dtype=np.int64), n_classes, path))
+        return data, np.array(given, dtype=np.int64)
+
+    return _cifar_batches(batch, files, n_classes)
+
+
+def _cifar_batches(batch: Callable[[Path], Arrays], files: Sequence[Path | str], n_classes: int) -> Arrays:
+    images, labels = [], []
+    for path in map(Path, files):
+        pixels, given = batch(path)
+        for (i,) in first_where((given < 0) | (given >= n_classes)):
+            what = f"not 0 to {n_classes - 1}; fetch it again."
+            raise DataError(f"{path}: image {i} has label {given[i]}, {what}")
+        images.append(pixels.reshape(-1, 3, 32, 32))
+        labels.append(given)
     return np.concatenate(images), np.concatenate(labels)
 
 
@@ -133,10 +144,6 @@ class _Refused(Exception):
     """A pickle wants something that is not an array."""
 
 
-class _ArrayType:
-    """Stands for `numpy.ndarray` in a pickle: passed on, never called."""
-
-
 class _PlainUnpickler(pickle.Unpickler):
     """Builds nothing but containers, text, numbers and numeric arrays.
 
@@ -145,8 +152,8 @@ class _PlainUnpickler(pickle.Unpickler):
     """
 
     def find_class(self, module: str, name: str) -> Any:
-        allowed: dict[tuple[str, str], Callable[..., Any] | _ArrayType] = {
-            ("numpy", "ndarray"): _ArrayType(),
+        allowed: dict[tuple[str, str], Callable[..., Any] | None] = {
+            ("numpy", "ndarray"): None,  # passed on, never called
             ("numpy", "dtype"): lambda kind, *_: _numeric(kind),
             ("numpy.core.multiarray", "_reconstruct"): lambda *_: np.empty(0, dtype=np.int8),
             ("numpy._core.multiarray", "_reconstruct"): lambda *_: np.empty(0, dtype=np.int8),
@@ -169,13 +176,6 @@ def _numeric(kind: Any) -> np.dtype[Any]:
 
 def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-def _checked_labels(labels: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
-    for (i,) in first_where((labels < 0) | (labels >= n_classes)):
-        what = f"not 0 to {n_classes - 1}; fetch it again."
-        raise DataError(f"{path}: image {i} has label {labels[i]}, {what}")
-    return labels
 
 
 # ---- TinyImageNet -----------------------------------------------------------------------------
@@ -301,17 +301,18 @@ def _cifar10(read: Callable[..., Arrays], files: Files, classes: Names) -> Parts
     return _parts(read(files[:5], n_classes=10), read(files[5:], n_classes=10), classes)
 
 
-def _cifar100_binary(files: Files, classes: Names) -> Parts:
-    train, test = (read_cifar_binary([file], n_classes=100, label_bytes=2) for file in files[:2])
-    return _parts(train, test, tuple(_lines(files[2])))
+def _cifar100(
+    read: Callable[..., Arrays], names: Callable[[Path], Iterable[str]], files: Files, classes: Names
+) -> Parts:
+    train, test = (read([file], n_classes=100) for file in files[:2])
+    return _parts(train, test, tuple(names(files[2])))
 
 
-def _cifar100_python(files: Files, classes: Names) -> Parts:
-    train, test = (read_cifar_python([file], n_classes=100, label_key="fine_labels") for file in files[:2])
-    listed = read_safe_pickle(files[2]).get("fine_label_names")
+def _fine_names(path: Path) -> Iterator[str]:
+    listed = read_safe_pickle(path).get("fine_label_names")
     if not isinstance(listed, list):
-        raise DataError(f"{files[2]}: no list 'fine_label_names'; fetch it again.")
-    return _parts(train, test, tuple(v.decode("latin-1") if isinstance(v, bytes) else str(v) for v in listed))
+        raise DataError(f"{path}: no list 'fine_label_names'; fetch it again.")
+    return map(_text, listed)
 
 
 def _tiny_imagenet(files: Files, classes: Names) -> Parts:
@@ -327,8 +328,8 @@ READERS: dict[str, Callable[[Files, Names], Parts]] = {
     "idx": _idx,
     "cifar10-binary": partial(_cifar10, read_cifar_binary),
     "cifar10-python": partial(_cifar10, read_cifar_python),
-    "cifar100-binary": _cifar100_binary,
-    "cifar100-python": _cifar100_python,
+    "cifar100-binary": partial(_cifar100, partial(read_cifar_binary, label_bytes=2), _lines),
+    "cifar100-python": partial(_cifar100, partial(read_cifar_python, label_key="fine_labels"), _fine_names),
     "tiny-imagenet": _tiny_imagenet,
 }
 """By the name that `catalogue.toml` gives to a form: from its files and the class names to the parts."""

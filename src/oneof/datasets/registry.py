@@ -23,7 +23,6 @@ import numpy as np
 from oneof.candidates import Candidates
 from oneof.datasets.formats import READERS
 from oneof.tables.errors import DataError, MissingDataError
-from oneof.tables.files import reading
 from oneof.tables.unpacking import unzipped
 
 
@@ -77,6 +76,11 @@ class Form:
 
     def missing(self, folder: Path) -> list[str]:
         return [file for file in self.files if not (folder / file).exists()]
+
+    def problems(self, folder: Path, inside: str = "") -> list[str]:
+        """What is wrong with the files whose names begin with `inside`."""
+        some = ((folder / file, value) for file, value in self.files.items() if file.startswith(inside))
+        return [problem for path, value in some if (problem := checksum_problem(path, value))]
 
 
 @dataclass(frozen=True)
@@ -215,27 +219,21 @@ def where_to_put(known: KnownSet, folder: Path) -> str:
 # ---- what must be in the files ----------------------------------------------------------------
 
 
-def checksum(path: Path, kind: str) -> str:
-    """Digest of a file: `sha256`, `md5`, or `content-sha256` (of what a gzip file holds)."""
-    digest = hashlib.new(kind.removeprefix("content-"))
-    with unzipped(path) if kind.startswith("content-") else path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def checksum_problem(path: Path, expected: str | None) -> str | None:
     """What is wrong with a file, in one line, or None."""
     if not expected:
         return None
     kind, _, value = expected.partition(":")
+    digest = hashlib.new(kind.removeprefix("content-"))
     try:
-        with reading(path, "file", "fetch it again"):
-            found = checksum(path, kind)
+        with unzipped(path, None if kind.startswith("content-") else False) as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
     except DataError as error:
         return str(error)
-    wrong = f"{path}: its {kind} is {found}, not {value}; the file is damaged or not official."
-    return wrong if found != value else None
+    if digest.hexdigest() == value:
+        return None
+    return f"{path}: its {kind} is {digest.hexdigest()}, not {value}; the file is damaged or not official."
 
 
 @dataclass(frozen=True)
@@ -264,13 +262,11 @@ def check(name: str, folder: Path | str | None = None) -> Check:
     except DataError as error:
         return Check(known.name, "wrong", problems=(str(error),))
     seconds = time.perf_counter() - start
-    problems = [checksum_problem(folder / file, expected) for file, expected in form.files.items()]
-    problems += _shape_problems(known, data)
-    found = tuple(p for p in problems if p)
-    return Check(known.name, "wrong" if found else "ok", seconds, _summary(data), found)
+    problems = [*form.problems(folder), *_shape_problems(known, data)]
+    return Check(known.name, "wrong" if problems else "ok", seconds, _summary(data), tuple(problems))
 
 
-def _shape_problems(known: KnownSet, data: DataSet) -> list[str | None]:
+def _shape_problems(known: KnownSet, data: DataSet) -> list[str]:
     test = 0 if data.x_test is None else len(data.x_test)
     compared = [
         ("training rows", len(data.x_train), known.train),
@@ -283,11 +279,8 @@ def _shape_problems(known: KnownSet, data: DataSet) -> list[str | None]:
     if data.candidates is not None and known.mean_candidates is not None:
         mean = round(float(data.candidates.sizes.mean()), 2)
         compared.append(("mean candidates", mean, known.mean_candidates))
-    return [
-        f"{known.name}: {what}: found {found}, expected {expected}."
-        for what, found, expected in compared
-        if found != expected
-    ]
+    wrong = [(what, found, expected) for what, found, expected in compared if found != expected]
+    return [f"{known.name}: {what}: found {found}, expected {expected}." for what, found, expected in wrong]
 
 
 def _summary(data: DataSet) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates
 from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.cells import native
 from oneof.candidates.compact import CompactSets
 from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, read_sealed, reading, replacing, seal, write_with
@@ -76,7 +77,7 @@ def load_annotations(path: Path | str) -> Annotations:
     """Read what `save_annotations` or `save_candidates` wrote and compare the sets with their hash."""
     path = Path(path)
     with reading(path, "file of candidates", "write it with save_candidates"):
-        made, facts = (_read_parquet if path.suffix == ".parquet" else _read_npz)(path)
+        made, facts = (_read_parquet if path.suffix.lower() == ".parquet" else _read_npz)(path)
     if made.candidates.hash != facts.get("hash"):
         raise DataError(
             f"{path}: the sets have hash {made.candidates.hash}, the file says {facts.get('hash')}; "
@@ -94,7 +95,7 @@ def _rest(annotations: Annotations) -> str:
     names = [annotations.ids, None if answers is None else [answers.workers, answers.named]]
     numbers = [np.ascontiguousarray(a, dtype=np.int64).tobytes() for a in arrays]
     told = b"" if truth is None else np.ascontiguousarray(truth, dtype=np.int64).tobytes()
-    return digest_of([json.dumps(names).encode(), told, *numbers])
+    return digest_of([json.dumps(names, default=native).encode(), told, *numbers])
 
 
 def _candidates(
@@ -146,7 +147,7 @@ def _read_npz(path: Path) -> tuple[Annotations, dict[str, Any]]:
 
 def _packed_names(names: tuple[str | int, ...]) -> np.ndarray:
     """Names as bytes: an array of text would give every name the room of the longest."""
-    return np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+    return np.frombuffer(json.dumps(names, default=native).encode(), dtype=np.uint8)
 
 
 def _unpacked_names(packed: np.ndarray) -> tuple[Any, ...]:

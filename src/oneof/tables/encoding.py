@@ -18,33 +18,32 @@ from oneof.tables.free_text import (
     SentenceColumn,
     TextColumn,
     is_prose,
-    vector_names,
+    text_counts,
+    why_no_category,
 )
 from oneof.tables.table import (
     DATED,
     DATES,
     MOSTLY_NUMBERS,
+    OneColumn,
     as_column,
     as_columns,
     as_number,
     holds_vectors,
     numbers,
     odd_cell,
-    text_counts,
     vectors,
     why_an_id,
-    why_no_category,
 )
 
 
 @dataclass(frozen=True)
-class NumberColumn:
+class NumberColumn(OneColumn):
     """A number per row; a missing one becomes the median of the training rows."""
 
     name: str
     fill: float
     flag: bool
-    """Whether a column of 0 and 1 says which were missing: only where some were in training."""
     offset: float = 0.0
     """Subtracted where float32 could not tell the values apart otherwise, such as time stamps."""
 
@@ -59,26 +58,26 @@ class NumberColumn:
         return cls(name, fill, bool(absent.any()), fill if far else 0.0)
 
     @property
-    def names(self) -> list[str]:
-        return [self.name, f"{self.name}=(missing)"] if self.flag else [self.name]
+    def parts(self) -> list[str]:
+        return [self.name]
 
-    def encode(self, column: Any, where: str) -> np.ndarray:
+    def encode(self, column: Any, title: str) -> np.ndarray:
         values = numbers(column)
         if values is None:
             i = next((i for i, cell in enumerate(column) if as_number(cell) is None), 0)
-            raise DataError(
-                f'row {i} of column "{self.name}"{where} is {column[i]!r:.80}, not a number; '
-                "the model was trained on numbers there."
-            )
-        _refuse_infinite(self.name, values, where)
-        return _filled(values[:, None] - self.offset, self.fill - self.offset, self.flag)
+            what = f"{column[i]!r:.80}, not a number; the model was trained on numbers there."
+            raise DataError(f"row {i} of {title} is {what}")
+        _refuse_infinite(values, title)
+        values = values[:, None] - self.offset
+        gaps = np.isnan(values)
+        return self.flagged(np.where(gaps, self.fill - self.offset, values), gaps)
 
     def is_sound(self) -> bool:
         return bool(np.isfinite([float(self.fill), float(self.offset)]).all())
 
 
 @dataclass(frozen=True)
-class VectorColumn:
+class VectorColumn(OneColumn):
     """A list of numbers per row, such as an embedding; a missing one becomes the training mean."""
 
     name: str
@@ -95,35 +94,39 @@ class VectorColumn:
         return cls(name, mean.tolist(), bool(absent.any()))
 
     @property
-    def names(self) -> list[str]:
-        return vector_names(self.name, len(self.fill), self.flag)
+    def width(self) -> int:  # type: ignore[override]
+        return len(self.fill)
 
-    def encode(self, column: Any, where: str) -> np.ndarray:
-        values = vectors(column, width=len(self.fill))
-        if values is None or values.shape[1] != len(self.fill):
-            found = (
-                "does not hold lists of numbers" if values is None else f"has {values.shape[1]} numbers a row"
-            )
-            raise DataError(
-                f'column "{self.name}"{where} {found}; in training every row had {len(self.fill)}.'
-            )
-        _refuse_infinite(self.name, values, where)
-        return _filled(values, self.fill, self.flag)
+    def encode(self, column: Any, title: str) -> np.ndarray:
+        values = vectors(column, self.width)
+        if values is None or values.shape[1] != self.width:
+            found = "does not hold lists of numbers"
+            if values is not None:
+                found = f"has {values.shape[1]} numbers a row"
+            raise DataError(f"{title} {found}; in training every row had {self.width}.")
+        _refuse_infinite(values, title)
+        gaps = np.isnan(values)
+        return self.flagged(np.where(gaps, self.fill, values), gaps.all(axis=1))
 
     def is_sound(self) -> bool:
-        return len(self.fill) > 0 and bool(np.isfinite(np.array(self.fill, dtype=np.float64)).all())
+        return self.width > 0 and bool(np.isfinite(np.array(self.fill, dtype=np.float64)).all())
 
 
 ColumnCode = NumberColumn | VectorColumn | CategoryColumn | TextColumn | SentenceColumn
-KINDS: dict[str, type[ColumnCode]] = {
-    c.kind: c for c in (NumberColumn, VectorColumn, CategoryColumn, TextColumn, SentenceColumn)
+KINDS: dict[str, tuple[type[ColumnCode], str]] = {
+    "number": (NumberColumn, "numeric"),
+    "category": (CategoryColumn, "categorical"),
+    "vector": (VectorColumn, "vector"),
+    "text": (TextColumn, "text"),
+    "sentence": (SentenceColumn, "embedded text"),
 }
+"""Kinds of columns by their names in files, and in words."""
 
 
 def learned_code(
-    name: str, column: np.ndarray | list[Any], where: str, prose: bool = False, sentences: str | None = None
+    name: str, title: str, column: np.ndarray | list[Any], prose: bool, sentences: str | None
 ) -> ColumnCode | str:
-    """How to encode a column, or why it cannot be a feature.
+    """How to encode a column, or why it cannot be a feature; errors call it by its title.
 
     `prose`: it is free text, whatever it looks like; `sentences`: the digest of the model to read texts by.
     """
@@ -149,11 +152,11 @@ def learned_code(
         many = vectors(column)
         if many is None:
             return "has lists of different lengths, or with something else than numbers"
-        _refuse_infinite(name, many, where)
+        _refuse_infinite(many, title)
         return VectorColumn.fit(name, many)
     values = numbers(column)
     if values is not None:
-        _refuse_infinite(name, values, where)
+        _refuse_infinite(values, title)
         if np.isnan(values).all():
             return "is empty in every row"
         return why_an_id(name, values) or NumberColumn.fit(name, values)
@@ -164,7 +167,7 @@ def learned_code(
         return "has lists in some rows and single values in others"
     if share >= MOSTLY_NUMBERS:
         raise DataError(
-            f'row {row} of column "{name}"{where} is {column[row]!r:.80}, not a number, but {share:.0%} of '
+            f"row {row} of {title} is {column[row]!r:.80}, not a number, but {share:.0%} of "
             "the column are.\n  Correct the cell or leave it empty; or leave the column out."
         )
     counts = text_counts(column)
@@ -178,7 +181,7 @@ def learned_code(
 
 def stored_code(entry: dict[str, Any]) -> ColumnCode:
     """A column as `to_dict` of the encoder gave it; a ValueError, TypeError or KeyError where it lies."""
-    made = KINDS[entry.pop("kind")](**entry)
+    made = KINDS[entry.pop("kind")][0](**entry)
     if not isinstance(made.name, str) or not isinstance(made.flag, bool):
         raise ValueError(f"{made.name!r:.80} is no column")
     if not made.is_sound():
@@ -186,30 +189,16 @@ def stored_code(entry: dict[str, Any]) -> ColumnCode:
     return made
 
 
-def _filled(values: np.ndarray, fill: float | list[float], flag: bool) -> np.ndarray:
-    """(n, d) without gaps, and where it is wanted a last column that says which rows had nothing at all."""
-    gaps = np.isnan(values)
-    made = np.where(gaps, fill, values)
-    return np.column_stack([made, gaps.all(axis=1)]) if flag else made
-
-
-def _refuse_infinite(name: str, values: np.ndarray, where: str) -> None:
+def _refuse_infinite(values: np.ndarray, title: str) -> None:
     """Raise on the first infinite number, with its row."""
     for i, *_ in first_where(np.isinf(values)):
         raise DataError(
-            f'row {i} of column "{name}"{where} is infinite; a feature is a finite number.\n'
+            f"row {i} of {title} is infinite; a feature is a finite number.\n"
             "  Correct the cell, or leave it empty."
         )
 
 
 FORMAT = 1
-KINDS_IN_WORDS = {
-    "number": "numeric",
-    "category": "categorical",
-    "vector": "vector",
-    "text": "text",
-    "sentence": "embedded text",
-}
 
 
 @dataclass(frozen=True)
@@ -242,16 +231,17 @@ class TableEncoder:
             if name not in table:
                 raise DataError(f'there is no column "{name}"{where}; there are {short(table, 20)}.')
         # a column without a name is the row number that data frames write in front of a table
-        chosen = list(wanted) or [name for name in table if name and name not in without]
+        chosen = list(dict.fromkeys(wanted)) or [name for name in table if name and name not in without]
         chosen += [name for name in texts if name not in chosen]
         codes: list[ColumnCode] = []
         left_out: dict[str, str] = {}
         for name in chosen:
-            made = learned_code(name, as_column(table[name]), where, name in texts, sentences)
+            title = f'column "{name}"{where}'
+            made = learned_code(name, title, as_column(table[name]), name in texts, sentences)
             if not isinstance(made, str):
                 codes.append(made)
             elif wanted or name in texts:
-                raise DataError(f'column "{name}"{where} {made}: it cannot be a feature.')
+                raise DataError(f"{title} {made}: it cannot be a feature.")
             else:
                 left_out[name] = made
         if not codes:
@@ -283,11 +273,12 @@ class TableEncoder:
             )
         at, made = 0, np.empty((0, 0), dtype=np.float32)
         for code in self.codes:  # one after the other: the parts are in double precision
-            part = code.encode(as_column(table[code.name]), where)
+            title = f'column "{code.name}"{where}'
+            part = code.encode(as_column(table[code.name]), title)
             if not at:
                 made = np.empty((len(part), len(self.feature_names)), dtype=np.float32)
             if len(part) != len(made):
-                raise DataError(f'column "{code.name}"{where} has {len(part)} rows, others {len(made)}.')
+                raise DataError(f"{title} has {len(part)} rows, others {len(made)}.")
             with np.errstate(over="ignore"):
                 made[:, at : at + part.shape[1]] = part
             at += part.shape[1]
@@ -296,7 +287,7 @@ class TableEncoder:
     def describe(self) -> str:
         """One line: how many columns of which kind."""
         counts = Counter(code.kind for code in self.codes)
-        parts = [f"{counts[kind]} {text}" for kind, text in KINDS_IN_WORDS.items() if counts[kind]]
+        parts = [f"{counts[kind]} {words}" for kind, (_, words) in KINDS.items() if counts[kind]]
         absent = sum(code.flag for code in self.codes)
         more = f", {absent} with missing values" if absent else ""
         columns = "column" if len(self.codes) == 1 else "columns"

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,8 +18,8 @@ import numpy as np
 
 from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading
-from oneof.tables.table import text_counts
+from oneof.tables.files import reading, sha256_of
+from oneof.tables.table import DATED, OneColumn
 
 MOST_VALUES = 50
 """Of a category; rarer ones share a column."""
@@ -28,6 +29,7 @@ MOST_WORDS = 5000
 MOST_DIMENSIONS = 200
 ENOUGH_ROWS = 20_000
 """Words and directions are learned from about so many rows, spread over the column."""
+DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([ T].*)?")
 A_WORD = re.compile(r"[^\W\d_]{2}")
 
 
@@ -38,8 +40,30 @@ def is_prose(counts: Counter[str]) -> bool:
     return words >= LEAST_WORDS * max(1, len(first))
 
 
+def text_counts(values: Sequence[Any]) -> Counter[str]:
+    """How often every text occurs; missing cells are not counted."""
+    made: Counter[str] = Counter()
+    for value, count in Counter(values).items():
+        text = cell_text(value)
+        if text is not None:
+            made[text] += count
+    return made
+
+
+def why_no_category(counts: Counter[str], largest: int) -> str | None:
+    """Why a column of texts tells a classifier nothing, or None where its values can be told apart."""
+    rows, different = counts.total(), len(counts)
+    if all(DATE_TEXT.fullmatch(text) for text in counts):
+        return DATED
+    if different == rows > 10:
+        return "has a different text in every row (an id, or free text)"
+    if different > largest and different > rows / 2:
+        return f"has {different} different texts in {rows} rows (free text, or ids)"
+    return None
+
+
 @dataclass(frozen=True)
-class CategoryColumn:
+class CategoryColumn(OneColumn):
     """A text per row: one column of 0 and 1 for every value seen in training.
 
     With more than `MOST_VALUES` values the rarer ones share a column, and values that were never seen
@@ -62,11 +86,10 @@ class CategoryColumn:
         return cls(name, sorted(frequent), len(counts) > MOST_VALUES, absent)
 
     @property
-    def names(self) -> list[str]:
-        more = ["(other)"] * self.other + ["(missing)"] * self.flag
-        return [f"{self.name}={value}" for value in [*self.values, *more]]
+    def parts(self) -> list[str]:
+        return [f"{self.name}={value}" for value in [*self.values, *["(other)"] * self.other]]
 
-    def encode(self, column: Any, where: str) -> np.ndarray:
+    def encode(self, column: Any, title: str) -> np.ndarray:
         width = len(self.names)
         place: dict[str | None, int] = {value: k for k, value in enumerate(self.values)}
         unseen = len(self.values) if self.other else width
@@ -75,9 +98,7 @@ class CategoryColumn:
         try:
             codes = {value: place.get(cell_text(value), unseen) for value in set(cells)}
         except TypeError:
-            raise DataError(
-                f'column "{self.name}"{where} holds lists; the model was trained on single values there.'
-            ) from None
+            raise DataError(f"{title} holds lists; the model was trained on single values there.") from None
         hot = np.fromiter(map(codes.__getitem__, cells), dtype=np.int64, count=len(cells))
         made = np.zeros((len(cells), width + 1), dtype=np.float32)  # the last column takes what is none
         made[np.arange(len(cells)), hot] = 1.0
@@ -89,7 +110,7 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True)
-class TextColumn:
+class TextColumn(OneColumn):
     """A text per row: words weighed by TF-IDF, along the main directions of the training rows (SVD).
 
     A missing text, and one of unknown words only, is 0 in all of them.
@@ -139,16 +160,15 @@ class TextColumn:
         return made
 
     @property
-    def names(self) -> list[str]:
-        return vector_names(self.name, len(self._matrix), self.flag)
+    def width(self) -> int:  # type: ignore[override]
+        return len(self._matrix)
 
-    def encode(self, column: Any, where: str) -> np.ndarray:
-        texts = _texts(self.name, column, where)
+    def encode(self, column: Any, title: str) -> np.ndarray:
+        texts = _texts(column, title)
         made = self._counted.transform([text or "" for text in texts]) @ self._matrix.T
-        return _flagged(made, texts, self.flag)
+        return self.flagged(made, [text is None for text in texts])
 
     def is_sound(self) -> bool:
-        """Whether a stored column can be what `fit` made."""
         if not self.words or len(self.words) > MOST_WORDS or not all(isinstance(w, str) for w in self.words):
             return False
         numbers = np.array(self.weights, dtype=np.float64), self._matrix
@@ -160,7 +180,7 @@ class TextColumn:
 
 
 @dataclass(frozen=True)
-class SentenceColumn:
+class SentenceColumn(OneColumn):
     """A text per row, as the vector that a sentence-transformers model gives; a missing one is all 0.
 
     The sentence model is no part of this: a digest says which one it must be, and `use_sentences` reads it.
@@ -178,11 +198,7 @@ class SentenceColumn:
         width = len(_sentence_models[digest].encode(["a text"])[0])
         return cls(name, digest, width, any(cell_text(v) is None for v in column))
 
-    @property
-    def names(self) -> list[str]:
-        return vector_names(self.name, self.width, self.flag)
-
-    def encode(self, column: Any, where: str) -> np.ndarray:
+    def encode(self, column: Any, title: str) -> np.ndarray:
         model = _sentence_models.get(self.digest)
         if model is None:
             others = "; another one was given" if _sentence_models else ""
@@ -191,12 +207,12 @@ class SentenceColumn:
                 "  Say in which folder it is: --embed FOLDER, in Python "
                 "oneof.tables.free_text.use_sentences(folder)."
             )
-        texts = _texts(self.name, column, where)
+        texts = _texts(column, title)
         made = np.zeros((len(texts), self.width), dtype=np.float32)
         present = [i for i, text in enumerate(texts) if text is not None]
         if present:
             made[present] = model.encode([texts[i] for i in present], show_progress_bar=False)
-        return _flagged(made, texts, self.flag)
+        return self.flagged(made, [text is None for text in texts])
 
     def is_sound(self) -> bool:
         return isinstance(self.digest, str) and isinstance(self.width, int) and 0 < self.width < 1 << 16
@@ -221,32 +237,26 @@ def use_sentences(folder: Path | str) -> str:
             f"--embed {folder} needs sentence-transformers, which is not installed: "
             "pip install 'oneof[embed]'.\n  Without --embed the words of the texts are used."
         ) from None
-    digest = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
-        if path.suffix == ".json" and path.stat().st_size < 1 << 16:
-            digest.update(path.read_bytes())
+    digest, before = hashlib.sha256(), hashlib.sha256()
     with reading(folder, "sentence-transformers model"):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+            digest.update(f"{name} {sha256_of(path)}\n".encode())
+            # as earlier versions did it: of weights the size alone, which another training does not change
+            before.update(f"{name} {size}\n".encode())
+            if path.suffix == ".json" and size < 1 << 16:
+                before.update(path.read_bytes())
         kinds = [part["type"] for part in json.loads((folder / "modules.json").read_bytes())]
         if not all(str(kind).startswith("sentence_transformers.") for kind in kinds):
             raise DataError(f"{folder} brings code of its own ({short(kinds)}), which is not run.")
         weights = {"use_safetensors": True}
         model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=weights)
-    _sentence_models[digest.hexdigest()] = model
+    _sentence_models[digest.hexdigest()] = _sentence_models[before.hexdigest()] = model
     return digest.hexdigest()
 
 
-def _texts(name: str, column: Any, where: str) -> list[str | None]:
+def _texts(column: Any, title: str) -> list[str | None]:
     cells = column.tolist() if isinstance(column, np.ndarray) else column
     if any(isinstance(cell, list | tuple | np.ndarray) for cell in cells):
-        raise DataError(f'column "{name}"{where} holds lists; the model was trained on texts there.')
+        raise DataError(f"{title} holds lists; the model was trained on texts there.")
     return [cell_text(cell) for cell in cells]
-
-
-def vector_names(name: str, width: int, flag: bool) -> list[str]:
-    """The columns of one that becomes several, the last of which says what was missing."""
-    return [*(f"{name}.{k}" for k in range(width)), *([f"{name}=(missing)"] * flag)]
-
-
-def _flagged(made: np.ndarray, texts: list[str | None], flag: bool) -> np.ndarray:
-    return np.column_stack([made, [text is None for text in texts]]) if flag else made

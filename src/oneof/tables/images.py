@@ -84,25 +84,25 @@ def read_image_folder(
     if not subfolders:
         raise DataError(f"{folder}: no sub-folders; give a folder with one sub-folder of images per class.")
     files: list[Path] = []
-    labels: list[int] = []
-    for k, sub in enumerate(subfolders):
+    sizes = []
+    for sub in subfolders:
         try:
             inside = find_images(sub)
         except DataError:
-            raise DataError(
-                f"{sub}: no images of class {sub.name!r} ({', '.join(SUFFIXES)}); remove the folder."
-            ) from None
+            what = f"no images of class {sub.name!r} ({', '.join(SUFFIXES)}); remove the folder."
+            raise DataError(f"{sub}: {what}") from None
         files += inside
-        labels += [k] * len(inside)
+        sizes.append(len(inside))
     images = read_images(files, size=size, channels=channels)
-    return images, np.array(labels, dtype=np.int64), tuple(p.name for p in subfolders)
+    return images, np.repeat(np.arange(len(sizes)), sizes), tuple(p.name for p in subfolders)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFolder:
-    """Files of a folder and its sub-folders as rows, and their pixels at one size; names are ids."""
+    """Files of a folder and its sub-folders as rows, and their pixels at one size."""
 
-    folder: Path
+    ids: tuple[str, ...]
+    """Names relative to the folder, with `/` on every system."""
     files: tuple[Path, ...]
     images: np.ndarray
     """uint8 (n, 3, height, width)."""
@@ -113,13 +113,8 @@ class ImageFolder:
         """What was left out, for people."""
         if not self.skipped:
             return []
-        first = next(iter(sorted(self.skipped.items())))[1]
+        first = self.skipped[min(self.skipped)]
         return [f"images that cannot be read, left out: {len(self.skipped)} (first: {first})"]
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Names relative to the folder, with `/` on every system."""
-        return names_inside(self.folder, self.files)
 
 
 def find_images(folder: Path | str) -> tuple[Path, ...]:
@@ -146,7 +141,7 @@ def read_folder(folder: Path | str, size: int, files: tuple[Path, ...] | None = 
     skipped: dict[int, str] = {}
     images = read_images(files, size=(size, size), channels=3, skipped=skipped)
     kept = tuple(path for i, path in enumerate(files) if i not in skipped)
-    return ImageFolder(Path(folder), kept, images, skipped)
+    return ImageFolder(names_inside(Path(folder), kept), kept, images, skipped)
 
 
 def names_inside(folder: Path, files: tuple[Path, ...]) -> tuple[str, ...]:
@@ -164,6 +159,8 @@ def _decode(pillow: Any, path: Path, mode: str, size: tuple[int, int] | None) ->
                 f"{path}: {width} x {height} pixels, more than {MOST_PIXELS:,}; make it smaller first."
             )
         with _one_at_a_time if math.prod(image.size) > LARGE_PIXELS else nullcontext():
+            if image.mode[0] == "I":  # 16 bits of grey: pillow would make white of all but the darkest
+                image = pillow.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             converted = image.convert(mode)
             if size is not None and converted.size != (size[1], size[0]):
                 converted = converted.resize((size[1], size[0]), pillow.Resampling.BILINEAR)

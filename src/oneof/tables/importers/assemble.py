@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
@@ -31,6 +31,16 @@ from oneof.candidates.sets import Candidates
 from oneof.candidates.taxonomy import Taxonomy
 
 Missing = Literal["error", "drop", "all"]
+"""What to do with rows that nobody answered."""
+HOW_TO_FILL = "Leave them out with --missing drop, or give them all classes with --missing all."
+
+
+def filled(missing: Missing) -> str:
+    """What becomes of such rows, in words."""
+    words = {"drop": "left out", "all": "given all classes"}
+    if missing not in words:
+        raise CandidateError(f"missing = {missing!r}: say error, drop or all.")
+    return words[missing]
 
 
 @dataclass(frozen=True)
@@ -85,24 +95,30 @@ def row_names(ids: Sequence[Any] | None, n: int) -> list[Any]:
 
 
 class Line(NamedTuple):
-    """One answer: its row, who gave it, the label or labels, and the number of its entry in the input."""
+    """One answer: the number of its entry in the input, who gave it, and the label or labels."""
 
-    row: int
+    entry: int
     worker: Any
     label: Any
-    entry: int
 
 
 def assemble_lines(
-    lines: Sequence[Line], named: bool, ids: Sequence[Any], settings: Settings, place: Place
+    lines: Sequence[Line],
+    ids: Sequence[Any],
+    settings: Settings,
+    place: Callable[[Line], str],
+    *,
+    named: bool,
+    rows: Sequence[int] | None = None,
 ) -> Annotations:
-    """`assemble` for single answers; errors are about the entry of the input."""
-    row = np.array([line.row for line in lines], dtype=np.int64)
+    """`assemble` for single answers; `rows` are those of the entries, by default the entries themselves."""
+    entry = np.array([line.entry for line in lines], dtype=np.int64)
+    row = entry if rows is None else np.array(rows, dtype=np.int64)[entry]
     worker = [line.worker for line in lines] if named else None
     try:
-        return assemble(row, worker, [line.label for line in lines], ids, settings, place, place)
+        return assemble(row, worker, [line.label for line in lines], ids, settings, lambda i: place(lines[i]))
     except CellError as error:
-        error.line = lines[error.line].entry
+        error.line = int(entry[error.line])
         raise
 
 
@@ -113,7 +129,7 @@ def assemble(
     ids: Sequence[Any],
     settings: Settings,
     place: Place,
-    worker_place: Place,
+    worker_place: Place | None = None,
 ) -> Annotations:
     """One line per answer: its row (-1: left out), who gave it (None: not known) and the label or labels."""
     if settings.taxonomy is not None and settings.classes is not None:
@@ -129,15 +145,14 @@ def assemble(
     empty = np.array([is_missing(value) for value in codes.values], dtype=bool)[codes.number]
     lines = np.flatnonzero(~empty)
     empty &= ~dropped
-    if empty.any() and not settings.skip_empty:
-        line = int(np.argmax(empty))
-        what = f"the label is empty ({int(empty.sum())} such lines).\n"
-        what += "  Give a label, drop the line, or say skip_empty (--skip-empty)."
-        raise CellError(line, place(line), what)
-    if empty.any():
-        notes.append(f"lines with an empty label, left out: {int(empty.sum())}")
+    for (line,) in first_where(empty):
+        if not settings.skip_empty:
+            what = f"the label is empty ({empty.sum()} such lines).\n"
+            what += "  Give a label, drop the line, or say skip_empty (--skip-empty)."
+            raise CellError(line, place(line), what)
+        notes.append(f"lines with an empty label, left out: {empty.sum()}")
     by_value, classes = _columns(codes, settings, place)
-    names, who = _workers(worker, row, worker_place, lines)
+    names, who = _workers(worker, row, worker_place or place, lines)
     by_line = by_value.take(codes.number[lines])
     # sorted by row, annotator and label, each answer once
     said = np.repeat(row[lines] * max(len(names), 1) + who, by_line.sizes) * len(classes)
@@ -165,12 +180,10 @@ def decide(
         if settings.missing == "error":
             raise CandidateError(
                 f"{len(silent)} of {len(ids)} rows have no answer; the first is row {silent[0]} "
-                f"(id {ids[silent[0]]!r}).\n  Leave them out with --missing drop, or give "
-                "them all classes with --missing all."
+                f"(id {ids[silent[0]]!r}).\n  {HOW_TO_FILL}"
             )
-        done = "left out" if settings.missing == "drop" else "given all classes"
         first = ", ".join(str(ids[i]) for i in silent[:5]) + (", …" if len(silent) > 5 else "")
-        notes.append(f"rows without any answer, {done}: {len(silent)} ({first})")
+        notes.append(f"rows without any answer, {filled(settings.missing)}: {len(silent)} ({first})")
         if settings.missing == "drop":
             answers = answers.take(answered, len(ids))
             ids = [ids[i] for i in np.flatnonzero(answered).tolist()]
@@ -256,21 +269,28 @@ def unnamed(row: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
     return tuple(f"answer {k + 1}" for k in range(int(who.max(initial=-1)) + 1)), who
 
 
+def encode_names(values: Iterable[Any], place: Place, what: str, advice: str) -> Codes:
+    """`encode` for names, which must all be there; those that are the same once trimmed are one."""
+    codes = encode(values, place)
+    for value, line in zip(codes.values, codes.first):
+        if is_missing(value) or isinstance(value, tuple):
+            raise CellError(line, place(line), f"{value!r:.80} names no {what}{advice}")
+    check_one_type(codes, place, what)
+    once = len(set(codes.values)) == len(codes.values)
+    return codes if once else encode([codes.values[k] for k in codes.number], place)
+
+
 def _workers(
     worker: Iterable[Any] | None, row: np.ndarray, place: Place, lines: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the annotators and, for the lines that count, who gave the answer."""
     if worker is None:
         return unnamed(row[lines])
-    codes = encode(worker, place)
+    advice = ".\n  Fill the cell, or leave the annotators out."
+    codes = encode_names(worker, place, "annotator", advice)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} workers; give one each.")
-    for value, line in zip(codes.values, codes.first):
-        if is_missing(value) or isinstance(value, tuple):
-            what = f"{value!r:.80} names no annotator.\n  Fill the cell, or leave the annotators out."
-            raise CellError(line, place(line), what)
-    check_one_type(codes, place, "annotator")
     texts = [str(value) for value in codes.values]
-    names = ordered(dict.fromkeys(texts))  # trimmed texts may coincide
+    names = ordered(texts)
     number = {name: k for k, name in enumerate(names)}
     return tuple(names), np.array([number[text] for text in texts], dtype=np.int64)[codes.number][lines]

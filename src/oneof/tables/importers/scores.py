@@ -11,7 +11,16 @@ from scipy.special import softmax
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import CandidateError, CellError, first_where
 from oneof.candidates.compact import CompactSets
-from oneof.tables.importers.assemble import Missing, Settings, decide, finished, row_names, unnamed
+from oneof.tables.importers.assemble import (
+    HOW_TO_FILL,
+    Missing,
+    Settings,
+    decide,
+    filled,
+    finished,
+    row_names,
+    unnamed,
+)
 
 SUM_TOLERANCE = 0.02
 """How far the probabilities of a row may sum to something else than 1: written with two or three
@@ -60,24 +69,34 @@ def from_scores(
         raise CandidateError(f"give exactly one of {', '.join(given)}; {len(wanted)} were given.")
     order = np.argsort(-values, axis=1, kind="stable")  # of equal scores the first column
     notes = []
-    mask = np.zeros(values.shape, dtype=bool)
     if top_k is not None:
         if not 1 <= top_k <= values.shape[1]:
             raise CandidateError(f"top-k is {top_k}, but there are {values.shape[1]} classes; give 1 to all.")
-        np.put_along_axis(mask, order[:, :top_k], True, axis=1)
+        sizes = np.full(len(values), top_k)
     elif top_p is not None:
-        mask = _top_p(values, order, top_p)
+        sizes = _sizes_with_mass(np.take_along_axis(values, order, axis=1), top_p)
     else:
-        mask = values >= threshold
-        below = ~mask.any(axis=1)
-        mask[below, order[below, 0]] = True
-        if below.any():
-            notes.append(f"rows without a score of {threshold:g}, their highest kept: {below.sum()}")
-    (rule, value), *_ = wanted.items()
-    known = {"format": "scores", **(provenance or {})}
-    known |= {"rule": rule, "settings": {rule: value}, "notes": notes}
-    sets, of_rows = CompactSets.of_mask(mask), row_names(ids, len(mask))
-    return finished(sets, names, of_rows, known, shares(values)[mask])
+        sizes = (values >= threshold).sum(axis=1)
+        if below := int((sizes == 0).sum()):
+            notes.append(f"rows without a score of {threshold:g}, their highest kept: {below}")
+    mask = np.empty(values.shape, dtype=bool)
+    np.put_along_axis(mask, order, np.arange(values.shape[1]) < np.maximum(sizes, 1)[:, None], axis=1)
+    (rule, _), *_ = wanted.items()
+    known = {"format": "scores", **(provenance or {}), "rule": rule, "settings": wanted, "notes": notes}
+    return finished(CompactSets.of_mask(mask), names, row_names(ids, len(mask)), known, shares(values)[mask])
+
+
+def _sizes_with_mass(highest_first: np.ndarray, top_p: float) -> np.ndarray:
+    """How many of the highest probabilities of every row sum to at least p."""
+    if not 0 < top_p <= 1:
+        raise CandidateError(f"top-p is {top_p!r}; give a probability above 0, at most 1.")
+    total, lowest = highest_first.sum(axis=1), highest_first[:, -1]
+    for (i,) in first_where((lowest < 0) | (np.abs(total - 1) > SUM_TOLERANCE)):
+        what = f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {lowest[i]:g}).\n"
+        what += "  For other scores: --top-k 2, or --threshold 0.1."
+        raise CellError(i, f"row {i}", what)
+    before = np.cumsum(highest_first, axis=1) - highest_first
+    return (before < top_p * total[:, None] - 1e-12).sum(axis=1)  # rounding must not add a class
 
 
 def from_prediction_sets(
@@ -112,19 +131,16 @@ def from_prediction_sets(
             raise CandidateError(f"index is {index}, but the sets have {values.shape[2]} levels.")
         values = values[:, :, index]
     matrix, names = _matrix(values, classes, "prediction sets")
-    good = (matrix == 0) | (matrix == 1)
-    _refuse_first(~good, matrix, names, "is neither 0 nor 1; scores need their own import.")
+    odd = (matrix != 0) & (matrix != 1)
+    _refuse_first(odd, matrix, names, "is neither 0 nor 1; scores need their own import.")
     mask = matrix.astype(bool)
-    empty = ~mask.any(axis=1)
+    empty = mask.sum(axis=1) == 0
     notes = [f"expected share of rows whose true label is missing: at most {1 - level:.1%}"]
-    if empty.any():
-        first = int(np.argmax(empty))
+    for (i,) in first_where(empty):
         if missing == "error":
-            what = f"its prediction set is empty ({int(empty.sum())} such rows).\n"
-            what += "  Leave them out with --missing drop, or give them all classes with --missing all."
-            raise CellError(first, f"row {first}", what)
-        done = "left out" if missing == "drop" else "given all classes"
-        notes.append(f"rows with an empty prediction set, {done}: {int(empty.sum())}")
+            what = f"its prediction set is empty ({empty.sum()} such rows).\n  {HOW_TO_FILL}"
+            raise CellError(i, f"row {i}", what)
+        notes.append(f"rows with an empty prediction set, {filled(missing)}: {empty.sum()}")
         mask[empty] = True
     known = {"format": "sets", **(provenance or {})}
     known |= {"rule": "conformal", "settings": {"level": level}, "notes": notes}
@@ -158,8 +174,8 @@ def from_counts(
     """
     settings = (settings or Settings()).of("counts", more)
     values, names = _matrix(counts, classes, "counts")
-    good = (values >= 0) & (values == np.floor(values))
-    _refuse_first(~good, values, names, "is no count; counts are 0, 1, 2, ...")
+    odd = (values < 0) | (values != np.floor(values))
+    _refuse_first(odd, values, names, "is no count; counts are 0, 1, 2, ...")
     totals = values.sum(axis=1)
     if not totals.any():
         raise CandidateError("all counts are 0: there is no answer at all.")
@@ -169,29 +185,10 @@ def from_counts(
         what += f"there may be {MOST_ANSWERS_OF_A_ROW:,} of a row and {MOST_ANSWERS:,} in all.\n"
         what += "  Divide the counts by a common number, or import them as scores with a threshold."
         raise CellError(i, f"row {i}", what)
-    row, column = np.nonzero(values)
-    times = values[row, column].astype(np.int64)
-    row, column = np.repeat(row, times), np.repeat(column, times)
+    row, column = (np.repeat(some, values[values > 0].astype(np.int64)) for some in np.nonzero(values))
     workers, worker = unnamed(row)
     answers = Answers(row, worker, column, workers, named=False)
     return decide(answers, names, row_names(ids, len(values)), settings, [], len(row))
-
-
-def _top_p(values: np.ndarray, order: np.ndarray, top_p: float) -> np.ndarray:
-    if not 0 < top_p <= 1:
-        raise CandidateError(f"top-p is {top_p!r}; give a probability above 0, at most 1.")
-    total = values.sum(axis=1)
-    for (i,) in first_where((values < 0).any(axis=1) | (np.abs(total - 1) > SUM_TOLERANCE)):
-        what = f"top-p needs probabilities, but this row sums to {total[i]:g} (lowest {values[i].min():g}).\n"
-        what += "  For other scores: --top-k 2, or --threshold 0.1."
-        raise CellError(i, f"row {i}", what)
-    sorted_values = np.take_along_axis(values, order, axis=1)
-    before = np.cumsum(sorted_values, axis=1) - sorted_values
-    inside = before < top_p * total[:, None] - 1e-12  # rounding must not add a class
-    inside[:, 0] = True
-    mask = np.zeros(values.shape, dtype=bool)
-    np.put_along_axis(mask, order, inside, axis=1)
-    return mask
 
 
 def shares(scores: np.ndarray) -> np.ndarray:
