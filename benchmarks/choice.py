@@ -38,7 +38,7 @@ from common import print_json, print_table, versions
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.generate import flip_sets, instance_sets
 from oneof.classifier.choice import ChoiceData, Comparison
-from oneof.classifier.inputs import read_clean
+from oneof.classifier.rows import read_clean
 from oneof.datasets import data_folder, load
 from oneof.lab.prepared import prepare
 from oneof.tables.files import write_text

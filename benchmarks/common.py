@@ -17,8 +17,7 @@ from oneof.candidates import Candidates
 from oneof.methods import Method
 from oneof.nets import Net
 from oneof.training import CleanRows, Recipe
-from oneof.training.given import Given
-from oneof.training.ongoing import OngoingTraining
+from oneof.training.ongoing import Given, OngoingTraining
 
 
 def versions() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Candidate sets of many rows and classes: seconds and peak memory of what is done with them.
 
-    python benchmarks/compact.py [--rows 1000000] [--classes 1000] [--candidates 5]
+    python -m benchmarks.compact [--rows 1000000] [--classes 1000] [--candidates 5]
 
 Every step runs once, in a process of its own; its peak is beyond what was resident before it (Linux).
 """

@@ -25,8 +25,7 @@ from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import Recipe
-from oneof.training.given import Given
-from oneof.training.ongoing import OngoingTraining
+from oneof.training.ongoing import Given, OngoingTraining
 
 METHODS = ("proden", "rplg+", "rc", "cc", "cavl")
 CLASSES, ROWS = (10, 100, 1000, 5000, 20_000), (10_000, 100_000, 1_000_000, 10_000_000)

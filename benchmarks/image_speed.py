@@ -36,8 +36,7 @@ from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe
-from oneof.training.given import Given
-from oneof.training.ongoing import OngoingTraining
+from oneof.training.ongoing import Given, OngoingTraining
 from oneof.views import ImageViews, RowItself
 
 MEAN, STD = (0.491, 0.482, 0.447), (0.247, 0.243, 0.262)

@@ -35,8 +35,7 @@ from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import Net, build_net
 from oneof.training import CleanRows, Recipe
-from oneof.training.given import Given
-from oneof.training.ongoing import OngoingTraining
+from oneof.training.ongoing import Given, OngoingTraining
 
 PLAIN, CLEAN = "plain cross-entropy", "rplg+ with clean rows"
 LOOPS = (PLAIN, "proden", "rplg+", CLEAN)

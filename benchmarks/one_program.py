@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from oneof.nets import evaluation_mode
 from oneof.training.capture import CapturedStep
 from oneof.training.ongoing import OngoingTraining
-from oneof.training.schedule import SCHEDULES
+from oneof.training.recipe import SCHEDULES
 
 JOINED = ("state", "candidates", "clean", "rows", "selection", "method", "recipe", "step", "main", "loss_sum")
 """What of a training a step reads or changes."""

@@ -42,8 +42,7 @@ from oneof.lab.search import Search, configurations
 from oneof.methods import list_methods, make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe
-from oneof.training.given import Given
-from oneof.training.ongoing import OngoingTraining
+from oneof.training.ongoing import Given, OngoingTraining
 
 METHODS = ("proden", "rc", "cc", "rplg-nm", "rplg", "rplg+")
 EQUAL = 1e-9

@@ -23,8 +23,7 @@ from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import Recipe
-from oneof.training.given import Given
-from oneof.training.ongoing import OngoingTraining
+from oneof.training.ongoing import Given, OngoingTraining
 
 N, D, HIDDEN, C, BATCH = 128 * 40, 108, 500, 16, 128
 

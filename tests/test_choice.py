@@ -8,10 +8,11 @@ import pytest
 import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier import choice
-from oneof.classifier.calibration import tempered
-from oneof.classifier.chosen import calibrated
+from oneof.classifier.calibration import calibrated, tempered
 from oneof.classifier.contenders import ChoiceData, Contender, row_folds
-from oneof.classifier.inputs import KnownRows, one_hot
+from oneof.classifier.inputs import one_hot
+from oneof.classifier.rows import KnownRows
+from oneof.classifier.scoring import calibration_scores
 from oneof.classifier.settings import default_epochs
 from oneof.tables.importers import from_answers
 from oneof.training import Recipe
@@ -105,6 +106,19 @@ def test_a_baseline_that_wins_keeps_the_labels_that_were_given(monkeypatch):
     np.testing.assert_array_equal(model.transduction_[given].argmax(axis=1), against[given])
 
 
+def test_prediction_sets_go_by_the_probabilities_that_the_model_gives(monkeypatch):
+    """Clean rows that nothing is learned from calibrate the last fit; the winner has a temperature, too."""
+    monkeypatch.setattr(choice, "METHODS", ("proden",))
+    monkeypatch.setattr("oneof.classifier.contenders.METHODS", ("proden",))
+    monkeypatch.setattr("oneof.classifier.contenders.BASELINES", ())
+    with pytest.warns(UserWarning, match="only evaluated"):
+        model = auto(epochs=2, clean_weight=0.0).fit(X, MASK, clean=CLEAN)
+    given = ~np.isnan(CLEAN)
+    scores = calibration_scores(model.predict_proba(X[given]), Y[given])
+    for name, found in model.calibration_scores_.items():
+        np.testing.assert_allclose(found, scores[name], atol=1e-9)
+
+
 def test_everything_is_repeatable():
     fits = [auto(random_state=3).fit(X, MASK) for _ in range(2)]
     np.testing.assert_array_equal(*(model.predict_proba(X) for model in fits))
@@ -167,7 +181,7 @@ def test_time_that_runs_out_in_the_second_round_was_spent_on_the_best_of_the_fir
     comparison = choice.Comparison(auto(epochs=2), data, 0)
     wrong = {"rplg+, linear, long": 0, "linear model, random candidate": 8, "proden, linear, long": 4}
 
-    def opinion(self, contender, fold, data):
+    def opinion(self, contender, fold):
         every = wrong.get(contender.name, 1)  # one of so many rows
         return [np.eye(3)[np.where(every and fold.rows % max(every, 1) == 0, Y[fold.rows] - 1, Y[fold.rows])]]
 

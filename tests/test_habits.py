@@ -18,9 +18,9 @@ from sklearn.preprocessing import StandardScaler
 import oneof
 from oneof import CandidateError, Candidates, PartialLabelClassifier
 from oneof.candidates.questions import QuestionError
-from oneof.classifier import network
+from oneof.classifier import settings
 from oneof.classifier.inputs import as_candidates, holds_sets
-from oneof.classifier.settings import row_weights
+from oneof.classifier.rows import row_weights
 from oneof.training import TrainingError
 from tests.test_inputs import problem
 
@@ -188,7 +188,7 @@ def test_weights_go_through_a_pipeline_and_a_choice():
 def test_sparse_inputs(kind, monkeypatch):
     expected = small().fit(X, MASK).predict_proba(X)
     np.testing.assert_array_equal(small().fit(kind(X), MASK).predict_proba(kind(X)), expected)
-    monkeypatch.setattr(network, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(settings, "DENSE_LIMIT", 100)
     with pytest.raises(ValueError, match="TruncatedSVD"):
         small().fit(kind(X), MASK)
 

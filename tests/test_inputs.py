@@ -20,11 +20,11 @@ from oneof.classifier.inputs import (
     as_candidates,
     class_array,
     holds_sets,
-    is_pair,
     known,
     label_columns,
     mask_over,
 )
+from oneof.classifier.rows import is_pair
 
 NAMES = ["ant", "bee", "cow"]
 MASK = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1]], dtype=bool)

@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from oneof import Candidates
-from oneof.classifier.persist.writing import MARK, model_card
+from oneof.classifier.persist.card import MARK, model_card
 from tests.persist.folders import MASK, X, Y, fitted
 
 

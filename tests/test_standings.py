@@ -9,7 +9,8 @@ import torch
 import oneof
 from oneof import Candidates, PartialLabelClassifier
 from oneof.classifier.contenders import ChoiceData, Contender, fit_baseline, portfolio, promising
-from oneof.classifier.inputs import KnownRows, one_hot
+from oneof.classifier.inputs import one_hot
+from oneof.classifier.rows import KnownRows
 from oneof.classifier.standings import as_good, further_criteria, note, ordered, table
 from tests.test_choice import MASK, X, Y, answered, auto
 
@@ -111,20 +112,16 @@ def test_a_long_training_is_no_better_where_sets_are_noisy():
 
 def test_hopeless_contenders_are_left_out():
     data = ten_rows()
-
-    def order(some):
-        return ordered(some, data)
-
     standard = contender("a", 3, epochs=2, lr=0.3)
     scaled = contender("b", 9, epochs=2, lr=0.3, scaling="global")
     plus = contender("c", 0, epochs=2, lr=0.3, method="rplg+")
-    assert promising(standard, [], order)
-    assert not promising(plus, [standard, scaled], order)  # the scaling that served the first method worse
+    assert promising(standard, [], data)
+    assert not promising(plus, [standard, scaled], data)  # the scaling that served the first method worse
     plus = contender("c", 8, epochs=2, lr=0.3, method="rplg+", scaling="global")
-    assert promising(plus, [standard, scaled], order)
+    assert promising(plus, [standard, scaled], data)
     short = [standard, scaled, plus]
-    assert not promising(contender("d", 0), short, order)
-    assert promising(contender("e", 0, scaling="global"), short, order)
+    assert not promising(contender("d", 0), short, data)
+    assert promising(contender("e", 0, scaling="global"), short, data)
 
 
 def test_the_note_says_when_a_baseline_is_as_good_or_better():

@@ -17,7 +17,7 @@ from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
 from oneof.tables.text import LONGEST_CELL, TextForm
-from oneof.tables.writers import writing
+from oneof.tables.writers import Predicted, writing
 
 HEADER = "length,width,labels"
 
@@ -419,3 +419,20 @@ def test_an_encoding_can_be_insisted_on(tmp_path):
         read_table(path, TextForm(encoding="ascii"))
     with pytest.raises(DataError, match="unknown encoding"):
         read_table(path, TextForm(encoding="klingon"))
+
+
+def test_texts_stored_as_bytes_are_texts(tmp_path):
+    np.savez(tmp_path / "a.npz", labels=np.array([b"cat|dog", b"dog"]), kind=np.array(["ä".encode(), b"b"]))
+    found = read_table(tmp_path / "a.npz")
+    assert found.candidates("labels").sets() == [["cat", "dog"], ["dog"]]
+    assert TableEncoder.fit(found, without=["labels"]).feature_names == ["kind=b", "kind=ä"]
+
+
+def test_a_column_that_is_kept_is_not_lost_to_a_probability_of_that_name():
+    ones = np.ones(1)
+    classes, none = np.array(["a", "b"]), np.zeros(1, dtype=bool)
+    part = Predicted(
+        0, classes, np.zeros(1, dtype=int), ones, none, np.array([[1.0, 0.0]]), kept={"p(a)": [7]}
+    )
+    with pytest.raises(DataError, match=r'"p\(a\)" cannot be kept'):
+        part.columns(text=True)

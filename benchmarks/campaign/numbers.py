@@ -16,8 +16,7 @@ from campaign import Attempt, Failed, begin
 from oneof import PartialLabelClassifier
 from oneof.candidates import Candidates
 from oneof.methods import list_methods
-from oneof.training import RunError
-from oneof.training.given import TrainingError
+from oneof.training import RunError, TrainingError
 
 ROWS, FEATURES, CLASSES = 40, 4, 3
 OURS = (ValueError, TypeError, TrainingError, RunError)

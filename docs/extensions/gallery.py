@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 FIGURES = {
-    "table1/figures/images-by-data-curves.png": "CIFAR-10: test accuracy per epoch",
-    "table1/figures/images-by-data-consistency.png": "CIFAR-10: training rows whose label was found",
-    "table2/figures/table2-mlp-ranks.png": "three real sets: mean ranks, and what is more than chance",
-    "table2/figures/table2-mlp-accuracies.png": "the same three sets: accuracy",
+    "table1/figures/images-by-data-curves.png": "images: test accuracy per epoch",
+    "table1/figures/images-by-data-consistency.png": "images: right pseudo-labels per epoch",
+    "table2/figures/table2-mlp-ranks.png": "three real-world sets, MLP: mean ranks and critical difference",
+    "table2/figures/table2-mlp-accuracies.png": "the same three sets: test accuracy",
     "rplg_plus/figures/plus-equal-mlp-accuracies.png": "RPLG+ with the same clean rows in every loss",
-    "clean_share/figures/clean-share-mlp-clean-share.png": "what clean rows are worth, by their share",
-    "ablations/figures/sensitivity-mlp-sensitivity.png": "RPLG by alpha, the share of its own opinion",
+    "clean_share/figures/clean-share-mlp-clean-share.png": "test accuracy by the share of clean rows",
+    "ablations/figures/sensitivity-mlp-sensitivity.png": "RPLG by alpha, the weight of its own opinion",
     "ablations/figures/convergence-mlp-convergence.png": "how fast pseudo-labels stop changing",
     "table2/figures/sizes.png": "how large the candidate sets are",
-    "theory/theory.png": "Theorem 1 where the posterior is known",
+    "theory/theory.png": "the theorems of RPLG where the posterior is known",
 }
 
 

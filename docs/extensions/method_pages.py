@@ -14,9 +14,13 @@ from oneof.lab.tables import method_title, title
 from oneof.methods import MethodInfo
 
 PLACES = (
+    ("results/table1/summary.json", "images", "by data", "the paper's protocol, images, 70 epochs"),
     ("results/table2/summary.json", "table2", "linear", "the paper's protocol, linear model"),
     ("results/table2/summary.json", "table2", "mlp", "the paper's protocol, MLP"),
     ("results/table2/summary.json", "equal-information", "mlp", "clean rows in every loss, MLP"),
+    ("results/rplg_plus/summary.json", "plus-none", "mlp", "one recipe, no clean rows, MLP"),
+    ("results/rplg_plus/summary.json", "plus-paper", "mlp", "one recipe, clean rows for meta-learners, MLP"),
+    ("results/rplg_plus/summary.json", "plus-equal", "mlp", "one recipe, clean rows in every loss, MLP"),
     ("results/digits/summary.json", "quick", "mlp", "digits, defaults, MLP"),
 )
 
@@ -60,7 +64,7 @@ def escaped(line: str) -> str:
 def needs(info: MethodInfo) -> str:
     if info.name == "oracle":
         return "the true labels: it is the upper end of a comparison, not a method to use"
-    return "sets, and clean rows where there are any" if info.cls().clean_rows(1) else "candidate sets only"
+    return "sets, and clean rows if there are any" if info.cls().clean_rows(1) else "candidate sets only"
 
 
 def method_page(info: MethodInfo) -> str:
@@ -71,7 +75,7 @@ def method_page(info: MethodInfo) -> str:
         "published": f"{info.venue} {info.year}" if info.year else info.venue,
         "learns from": needs(info),
         "views": ", ".join(f"`{role}`" for role in method.views) + " (on tables all are the row itself)",
-        "cost of a step": f"{info.forwards:g} forward and {info.backwards:g} backward passes per row",
+        "cost of a step": f"forward passes per row: {info.forwards:g}, backward: {info.backwards:g}",
         "kept per training row": f"{state_per_row(method)} numbers (c classes)".replace(
             "nothing numbers", "nothing"
         ),
@@ -110,7 +114,8 @@ def hyper_table(method: Any) -> list[str]:
         return ["None of its own."]
     rows = [f"| `{h['name']}` | `{h['default']}` | {searched(h)} | {escaped(h['meaning'])} |" for h in facts]
     head = ["| name | default | search range | meaning |", "|---|---|---|---|"]
-    return [*head, *rows, "", "The lab searches those with a range; pass others by `method_params`."]
+    how = "The lab searches those with a range. Set any with `method_params={…}` or `--set NAME=VALUE`."
+    return [*head, *rows, "", how]
 
 
 def in_records(name: str) -> list[str]:
@@ -122,14 +127,21 @@ def in_records(name: str) -> list[str]:
         if not cells:
             continue
         ranks = lookup(f"{file}:mean_rank/{protocol}/{net}")
-        means = ", ".join(f"{d} {c['mean']:.2f} ± {c['std']:.2f}" for d, c in cells.items())
-        place = f"{ranks[name]:.2f} of {len(ranks)}" if name in ranks else "not ranked"
+        means = ", ".join(f"{d} {c['mean']:.2f}{spread(c['std'])}" for d, c in cells.items())
+        alike = len({frozenset(cell) for cell in table.values()}) == 1  # or every data set ranks others
+        place = f"{ranks[name]:.2f} of {len(ranks)}" if name in ranks and alike else "not ranked"
         folder = Path(file).parent.name
         rows.append(f"| [{words}](../results/{folder}/README.md) | {means} | {place} |")
     if not rows:
         return []
-    head = ["## In our records", "", "Test accuracy in %, mean ± standard deviation over splits.", ""]
+    what = "Test accuracy in %, mean ± standard deviation over splits. Compare methods within one protocol."
+    head = ["## In our records", "", what, ""]
     return [*head, "| protocol | accuracy | mean rank |", "|---|---|---|", *rows]
+
+
+def spread(std: float | None) -> str:
+    """A single training has none."""
+    return "" if std is None else f" ± {std:.2f}"
 
 
 def overview(methods: list[MethodInfo]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from oneof.app.cli import _importable
 from oneof.app.commands.review import _opened
-from oneof.classifier.persist import reading
+from oneof.classifier.persist import model
 from oneof.lab.runners import Place, local
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
@@ -64,8 +64,8 @@ def test_a_worker_imports_nothing_from_the_current_folder(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99", "nonsense"])
 def test_a_model_does_not_choose_a_device_that_cannot_compute(device):
-    assert not reading._usable(device)
-    assert reading._usable("cpu")
+    assert not model._usable(device)
+    assert model._usable("cpu")
 
 
 def test_a_table_with_very_many_columns_is_not_compared_pair_by_pair(tmp_path):

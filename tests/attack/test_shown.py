@@ -12,7 +12,7 @@ import pytest
 from oneof import PartialLabelClassifier, load
 from oneof.app.cli import main
 from oneof.app.commands.show import ReadableStream, show_table, visible
-from oneof.classifier.persist.writing import model_card
+from oneof.classifier.persist.card import model_card
 from oneof.lab.rendering import without_tags
 from oneof.lab.tables import _tex, as_comment
 from oneof.tables.writers import writing

@@ -215,14 +215,7 @@ def test_a_training_stops_at_a_checkpoint_when_time_is_up_and_continues(small_da
     assert run_job(job, Place(scratch=tmp_path / "running", until=0.0))["status"] == "stopped"
     assert len((tmp_path / "running" / job.hash / "metrics.jsonl").read_text().splitlines()) == 10
 
-    class Checkpointing(Inline):
-        def keep_checkpoints(self, scratch, until):
-            self.place = Place(scratch=scratch, until=until)
-
-        def wait(self):
-            return [run_job(self.jobs.pop(), self.place)]
-
-    outcome = run_lab(protocol, tmp_path, Checkpointing(), stream=io.StringIO(), minutes=0.5)
+    outcome = run_lab(protocol, tmp_path, Inline(), stream=io.StringIO(), minutes=0.5)
     assert (outcome.ran, outcome.left) == (1, 0)
     (record,) = Records(tmp_path)
     assert without_times(record) == without_times(whole)
@@ -240,18 +233,10 @@ def test_jobs_on_tables_keep_no_checkpoint(small_data, tmp_path):
 # ---- TinyImageNet, from files to a trained net ------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"rule": "uniform", "seed": 0},
-        {"rule": "flips", "rate": 0.3, "seed": 0},
-        {"rule": "instance", "rate": 0.4, "seed": 0},
-    ],
-    ids=lambda rule: rule["rule"],
-)
-def test_tiny_imagenet_from_its_files_to_a_record(rule, tmp_path, monkeypatch):
+def test_tiny_imagenet_from_its_files_to_a_record(tmp_path, monkeypatch):
     pytest.importorskip("PIL", reason="JPEG files need Pillow")
     write_tiny_imagenet(tmp_path / "data" / "tiny-imagenet-200", per_class=8)
+    rule = {"rule": "instance", "rate": 0.4, "seed": 0}  # the paper's rate asks for more classes
     monkeypatch.setattr(prepared, "candidate_rule", lambda n_classes: rule)
     data = load("tiny-imagenet")
     assert data.x_train.shape[1:] == (3, 64, 64)
@@ -261,12 +246,12 @@ def test_tiny_imagenet_from_its_files_to_a_record(rule, tmp_path, monkeypatch):
     assert outcome.failed == []
     assert outcome.ran == 2
     for record in Records(tmp_path / "lab"):
-        assert record["config"]["data"]["candidates"]["rule"] == rule["rule"]
+        assert record["config"]["data"]["candidates"] == rule
         assert len(record["result"]["curves"]["test"]) == 2
     (result,) = read_folder(tmp_path / "lab")
     assert {cell.label for cell in result.cells} == {"rplg", "proden"}
-    stored = (tmp_path / "data" / "candidates" / "tiny-imagenet_conv_q.npy").exists()
-    assert stored == (rule["rule"] == "instance")  # the generator is trained once and kept
+    # the generator is trained once and kept
+    assert (tmp_path / "data" / "candidates" / "tiny-imagenet_conv_q.npy").exists()
 
 
 def test_the_small_world_is_used(small_data):

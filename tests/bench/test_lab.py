@@ -157,6 +157,21 @@ def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, mo
     assert lines[-1].startswith("toy  10/10 done")
 
 
+def test_trainings_copied_after_a_search_count_as_done(data, tmp_path):
+    """Four trainings of the search run here, the six reported ones are another lab's."""
+    run(toy_protocol(data), tmp_path / "a")
+    reported = Records(tmp_path / "reported")
+    for record in Records(tmp_path / "a"):
+        if record["config"]["split"]["seed"] != 1000:
+            reported.add(record)
+    stream = io.StringIO()
+    outcome = run_lab(
+        toy_protocol(data), tmp_path / "b", Inline(), stream=stream, reuse=[tmp_path / "reported"]
+    )
+    assert outcome.ran == 4
+    assert stream.getvalue().splitlines()[-1].startswith("toy  10/10 done")
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -26,7 +26,7 @@ def test_stored_sets_are_taken_before_a_generator_is_trained(tmp_path, monkeypat
     mask[:, 3] = True
     (tmp_path / "candidates").mkdir()
     np.savez(tmp_path / "candidates" / "digits_mlp_r0.4.npz", seed0=np.packbits(mask, axis=1))
-    monkeypatch.setattr("oneof.lab.generator.beliefs", lambda *_, **__: pytest.fail("trained a generator"))
+    monkeypatch.setattr("oneof.lab.prepared.beliefs", lambda *_, **__: pytest.fail("trained a generator"))
     found = prepare("digits", candidate_rule(10))
     np.testing.assert_array_equal(found.candidates.mask, mask)
 
@@ -46,7 +46,7 @@ def test_a_tenth_of_the_sets_loses_its_truth_and_none_is_empty():
 
 
 def test_a_robbed_job_finds_its_sets_again():
-    whole, robbed = prepare("digits", {"rule": "uniform", "seed": 0}), prepare("digits", robbed=0.1)
+    whole, robbed = prepare("digits"), prepare("digits", robbed=0.1)
     assert robbed.rule is not None
     assert robbed.rule["robbed"] == 0.1
     assert prepare("digits", robbed.rule).hash == robbed.hash != whole.hash

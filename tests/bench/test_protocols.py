@@ -35,7 +35,7 @@ def test_a_declared_protocol_is_consistent(declared):
     assert declared.on_images == (declared.nets == ("by data",))
     assert set(declared.figures) <= set(PLOTS)
     for recipe in (declared.recipe, {**declared.recipe, **declared.report_recipe}):
-        Recipe(**recipe).check()
+        Recipe(**recipe)
     if declared.search is not None and not declared.on_images:  # images have official test rows
         assert not set(declared.search.seeds) & set(declared.seeds)
     assert Protocol.from_dict(json.loads(json.dumps(declared.to_dict()))) == declared
@@ -122,6 +122,10 @@ def test_overrides():
     assert override(declared, BenchOptions()) == declared
 
 
+def test_a_net_that_is_named_twice_is_one():
+    assert override(PROTOCOLS["table2"], BenchOptions(nets=["mlp", "mlp"])).nets == ("mlp",)
+
+
 def test_splits_are_counted_from_the_first_of_the_protocol():
     declared = PROTOCOLS["plus-paper"]
     assert declared.seeds == tuple(range(3000, 3020))
@@ -180,8 +184,10 @@ def test_a_varied_row_keeps_the_row_it_varies():
         ({"nets": ["resnet"]}, "no net 'resnet'"),
         ({"methods": ["prodne"]}, "no method 'prodne'"),
         ({"splits": 0}, "--splits 0"),
+        ({"workers": -1}, "--workers -1: give a number of at least 1"),
         ({"set": ["rplg.alhpa=1"]}, "no hyper-parameter 'alhpa'"),
         ({"set": ["recipe.epoch=1"]}, "no 'epoch'"),
+        ({"set": ["recipe.seed=1"]}, "no 'seed' that can be set; it has (?!.*seed)"),
         ({"set": ["alpha"]}, "name=value"),
         ({"set": ["pico.alpha=1"]}, "no method 'pico'"),
         ({"set": ["colour=1"]}, "no 'colour'"),

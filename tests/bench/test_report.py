@@ -7,14 +7,14 @@ import pytest
 from oneof.lab import LabError
 from oneof.lab.paper import TABLES as PAPER
 from oneof.lab.plan import Plan
-from oneof.lab.plots import accuracy_by_cost, unbeaten
+from oneof.lab.plots import PLOTS, accuracy_by_cost, unbeaten
 from oneof.lab.protocol import Row
 from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, default_rows
 from oneof.lab.records import Records, as_line, read
 from oneof.lab.report import cost, draw_figures, verdict, write_report
 from oneof.lab.search import Search
 from oneof.lab.summary import read_folder
-from oneof.lab.tables import as_latex, as_markdown, as_text, grid
+from oneof.lab.tables import Grid, as_latex, as_markdown, as_text, grid
 from tests.bench.toy import made_up_folder, toy_protocol, write_mat
 
 SCORES = {"rplg": 0.80, "proden": 0.75, "cc": 0.80001, "oracle": 0.95}
@@ -221,6 +221,32 @@ def test_a_row_without_a_number_is_left_out_of_the_figure_by_number(tmp_path):
         folder = made_up_folder(tmp_path / rows[0].label, protocol, {})
         write_report(folder)
         assert (folder / "figures" / "toy-linear-sensitivity.png").exists() == drawn
+
+
+def test_the_figure_by_number_runs_from_left_to_right_however_rows_were_asked_for(tmp_path, monkeypatch):
+    """`oneof bench sensitivity --methods "alpha 0.9" "alpha 0.1" "alpha 0.5"`."""
+    pytest.importorskip("matplotlib")
+    rows = tuple(Row(f"alpha {a}", "rplg", {"alpha": a}) for a in (0.9, 0.1, 0.5))
+    protocol = toy_protocol(write_mat(tmp_path), entries=rows, reference="alpha 0.5", search=None)
+    (result,) = read_folder(made_up_folder(tmp_path / "lab", protocol, {"alpha 0.1": 0.8}))
+    lines = []
+    monkeypatch.setattr("oneof.lab.panels.save", lambda figure, _: lines.extend(figure.axes[0].lines))
+    PLOTS["sensitivity"][0](result.nets["linear"], tmp_path / "figure.png")
+    assert list(lines[0].get_xdata()) == [0.1, 0.5, 0.9]
+
+
+def test_protocols_of_ones_own_come_last_and_by_name(tmp_path, monkeypatch):
+    data = write_mat(tmp_path)
+    for name in ("a-b", "quick", "a"):
+        made_up_folder(tmp_path / "lab", toy_protocol(data, name=name, search=None), {})
+    listed = sorted((tmp_path / "lab").glob("plan-*.json"), reverse=True)  # as a file system may have them
+    monkeypatch.setattr("pathlib.Path.glob", lambda *_: listed)
+    assert [r.protocol.name for r in read_folder(tmp_path / "lab")] == ["quick", "a", "a-b"]
+
+
+def test_a_name_with_a_bar_stays_in_its_column():
+    text = as_markdown(Grid.of(["method", "cats|dogs", "|S| = 1"], [["a|b", "1", "2"]]))
+    assert text == "| method | cats\\|dogs | size = 1 |\n|---|---:|---:|\n| a\\|b | 1 | 2 |"
 
 
 def test_image_protocols_show_accuracy_against_cost(folder, tmp_path):

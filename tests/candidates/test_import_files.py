@@ -526,3 +526,41 @@ def test_an_import_that_stops_leaves_no_trace_in_the_process(tmp_path):
 @pytest.mark.parametrize("name", ["task_id", "Task ID", "task-id", " TASK_ID "])
 def test_usual_names_of_columns_are_known_however_they_are_written(name):
     assert column({"x": [], name: []}, None, ID, Path("t.csv")) == name
+
+
+@pytest.mark.parametrize("ids", [("x1", "x2", "x3"), ("0", "1", "2")])
+def test_true_labels_of_a_table_are_matched_by_their_ids(tmp_path, ids):
+    a, b, c = ids
+    (tmp_path / "sets.csv").write_text(f"id,label\n{a},cat|dog\n{b},dog\n{c},cat\n")
+    (tmp_path / "truth.csv").write_text(f"id,truth\n{c},cat\n{a},dog\n")
+    made = import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "truth.csv")))
+    assert made.candidates.truth.tolist() == [1, -1, 0]
+    (tmp_path / "truth.csv").write_text("id,truth\nq,cat\nr,dog\n")
+    with pytest.raises(DataError, match="none of its ids, 'q', 'r', is that of a row"):
+        import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "truth.csv")))
+    with pytest.raises(DataError, match=r"no file .*none with true labels"):
+        import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "id,crow,jay\nr,0.9,0.1\ns,0.2,0.8\n"),
+        (
+            "a.jsonl",
+            '{"id": "r", "p": {"crow": 0.9, "jay": 0.1}}\n{"id": "s", "p": {"crow": 0.2, "jay": 0.8}}\n',
+        ),
+    ],
+)
+def test_classes_in_an_order_of_their_own_keep_their_scores(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    options = ImportOptions(top_k=1, classes=("jay", "crow"))
+    made = import_file(tmp_path / name, "scores", options).candidates
+    assert made.classes == ("jay", "crow")
+    assert made.sets() == [["crow"], ["jay"]]
+
+
+def test_prediction_sets_may_be_written_as_true_and_false(tmp_path):
+    (tmp_path / "a.csv").write_text("crow,jay\nTrue,False\nTrue,True\n")
+    made = import_file(tmp_path / "a.csv", "sets", ImportOptions(level=0.9))
+    assert made.candidates.sets() == [["crow"], ["crow", "jay"]]

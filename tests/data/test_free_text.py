@@ -212,6 +212,16 @@ def test_texts_by_a_sentence_model(sentences, tmp_path, capsys, monkeypatch):
     assert "another one was given" in said
 
 
+def test_a_sentence_model_with_other_weights_of_the_same_size_is_another_one(sentences, monkeypatch):
+    (sentences / "model.safetensors").write_bytes(b"1234")
+    encoder = TableEncoder.fit({"text": TEXTS}, texts=["text"], sentences=free_text.use_sentences(sentences))
+    monkeypatch.setattr(free_text, "_sentence_models", {})  # a new process
+    (sentences / "model.safetensors").write_bytes(b"5678")
+    free_text.use_sentences(sentences)
+    with pytest.raises(DataError, match="another one was given"):
+        encoder.transform({"text": TEXTS})
+
+
 def test_sentence_models_that_cannot_be_used(sentences, tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"holds no modules\.json"):
         free_text.use_sentences(tmp_path)

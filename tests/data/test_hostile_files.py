@@ -380,6 +380,14 @@ def test_archives_with_members_that_leave_the_folder(tmp_path, kind, name):
     assert not os.path.exists("/oneof-evil-file")
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_of_a_name_that_stands_in_an_archive_twice_the_later_file_counts(tmp_path):
+    archive = _zip(tmp_path / "a.zip", [("top/a.txt", b"1"), ("top/a.txt", b"2")])
+    (tmp_path / "data" / "top").mkdir(parents=True)
+    (path,) = unpack(archive, tmp_path / "data")
+    assert path.read_bytes() == b"2"
+
+
 @pytest.mark.parametrize("link", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
 def test_archives_with_links_and_devices(tmp_path, link):
     archive = _tar(

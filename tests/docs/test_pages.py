@@ -36,6 +36,22 @@ def test_the_page_of_a_method_says_everything(info):
     assert page.count("```") % 2 == 0
 
 
+def page_of(name):
+    (info,) = (info for info in list_methods() if info.name == name)
+    return method_pages.method_page(info)
+
+
+def test_the_page_of_the_default_method_has_its_numbers():
+    mean = lookup("results/rplg_plus/summary.json:plus-paper/mlp/lost/rplg+/mean")
+    assert f"Lost {mean:.2f} ± " in page_of("rplg+")
+
+
+def test_one_training_has_neither_a_spread_nor_a_rank_among_other_methods():
+    (line,) = (line for line in page_of("sdct").splitlines() if "table1" in line)
+    mean = lookup("results/table1/summary.json:images/by data/cifar10/sdct/mean")
+    assert line.endswith(f"| CIFAR-10 {mean:.2f} | not ranked |")
+
+
 def test_pages_are_written_once_and_old_ones_removed(tmp_path):
     results = tmp_path / "results"
     (results / "a").mkdir(parents=True)

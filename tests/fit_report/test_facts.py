@@ -1,13 +1,14 @@
 """The numbers of the report against slow twins, and intervals against known values."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneof.app.fit_page import Checked, FitFacts, FitOutcome
+from oneof.app.fit_page import Checked, FitFacts
 from oneof.app.fit_page.facts import Share, calibration_error, confused_pairs, reliability
 from oneof.app.review import ReviewData
 from oneof.candidates import Candidates
@@ -28,7 +29,7 @@ def outcome(n=40, c=4, seed=0, checked=True, **more):
         more["wrong"] = np.broadcast_to(more["wrong"], n)
     settings = {name: more.pop(name) for name in ("ids", "trusted", "wrong") if name in more}
     data = ReviewData(Candidates.from_mask(mask, names), p, q, **settings)
-    return FitOutcome("test.csv", data, history, checked=rows, **more)
+    return FitFacts("test.csv", data, history, checked=rows, **more)
 
 
 # ---- intervals --------------------------------------------------------------------------------
@@ -81,8 +82,8 @@ def test_reliability_against_a_loop(n, seed):
 @given(st.integers(2, 40), st.integers(0, 100))
 def test_facts_against_loops(n, seed):
     trusted = np.arange(n) % 4 == 1
-    made = outcome(n, seed=seed, trusted=trusted)
-    facts, data = FitFacts(made), made.data
+    facts = outcome(n, seed=seed, trusted=trusted)
+    data = facts.data
     mask, p, q = data.candidates.mask, data.probabilities, data.transduction
     rows = [i for i in range(n) if not trusted[i]]
     assert facts.learned == len(rows)
@@ -93,7 +94,7 @@ def test_facts_against_loops(n, seed):
     assert facts.resolved == Share(sum(q[i].max() >= 0.9 for i in several), len(several))
     assert facts.mean_after == pytest.approx(np.mean([(q[i] > 0.05).sum() for i in rows]))
     assert sum(facts.sizes_before.values()) == sum(facts.sizes_after.values()) == len(rows)
-    checked = made.checked
+    checked = facts.checked
     right = sum(row.argmax() == k for row, k in zip(checked.probabilities, checked.columns))
     assert facts.accuracy == Share(right, 30)
     assert sum(count for _, _, count in facts.mistakes) <= 30 - right
@@ -102,13 +103,12 @@ def test_facts_against_loops(n, seed):
 
 
 def test_without_checked_rows_there_is_no_accuracy():
-    facts = FitFacts(outcome(checked=False))
+    facts = outcome(checked=False)
     assert facts.accuracy is None
     assert facts.ece is None
     assert facts.bins == []
-    empty = outcome()
-    empty.checked = Checked(np.zeros((0, 4)), np.zeros(0, dtype=int))
-    assert FitFacts(empty).accuracy is None
+    empty = Checked(np.zeros((0, 4)), np.zeros(0, dtype=int))
+    assert replace(outcome(), checked=empty).accuracy is None
 
 
 def test_pairs_and_what_became_of_them():

@@ -1,13 +1,14 @@
 """The page: self-contained, escaped, honest about what is not known."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from oneof.app.fit_page import FitFacts, write_fit_report
+from oneof.app.fit_page import write_fit_report
 from oneof.app.fit_page.page import (
     comparison,
     confidence_histogram,
@@ -78,7 +79,7 @@ def test_everything_a_user_named_is_escaped():
         settings={EVIL: EVIL, "curve": EVIL},
     )
     made.title = EVIL
-    html = render(made, FitFacts(made))
+    html = render(made)
     assert "<script" not in html
     assert "<c>" not in html
     page = read(html)
@@ -87,7 +88,7 @@ def test_everything_a_user_named_is_escaped():
 
 def test_without_checked_rows_the_page_says_so():
     made = outcome(checked=False, clean="12 trusted labels were given and all were learned from.")
-    html = render(made, FitFacts(made))
+    html = render(made)
     assert "The accuracy is not known." in html
     assert "12 trusted labels were given and all were learned from." in html
     assert "Reliability" not in html
@@ -96,7 +97,7 @@ def test_without_checked_rows_the_page_says_so():
 
 def test_the_list_shows_candidates_and_what_lies_outside():
     made = outcome()
-    html = render(made, FitFacts(made))
+    html = render(made)
     mask, p = made.data.candidates.mask, made.data.probabilities
     assert 0 < len(made.doubtful) < 40
     assert html.count('<td class="candidates">') == len(made.doubtful)
@@ -107,17 +108,15 @@ def test_the_list_shows_candidates_and_what_lies_outside():
 def test_pictures_of_rows_are_inside_the_page():
     made = outcome()
     made.thumbnails = {made.doubtful[0]: "data:image/png;base64,AAAA"}
-    assert read(render(made, FitFacts(made))).links == ["data:image/png;base64,AAAA"]
+    assert read(render(made)).links == ["data:image/png;base64,AAAA"]
 
 
 def test_one_epoch_many_classes_and_rows_without_doubt():
     made = outcome(n=12, c=4)
-    made.history = [{"epoch": 0, "loss": 0.0}]
     mask = np.eye(60, dtype=bool)[np.arange(12)]
-    made.data = ReviewData(Candidates.from_mask(mask), mask, mask)
-    made.checked = None
-    facts = FitFacts(made)
-    html = render(made, facts)
+    data, history = ReviewData(Candidates.from_mask(mask), mask, mask), [{"epoch": 0, "loss": 0.0}]
+    facts = replace(made, data=data, history=history, checked=None)
+    html = render(facts)
     assert "The 30 classes with the most rows, of 60" in html
     assert facts.pairs == []
     assert "nan" not in html.lower().replace("finance", "")
@@ -125,7 +124,7 @@ def test_one_epoch_many_classes_and_rows_without_doubt():
 
 def test_summary_is_plain_and_complete():
     made = outcome()
-    text = render(made, FitFacts(made))
+    text = render(made)
     assert "40 rows with 4 classes" in text
     assert "30 rows with a trusted label that it never saw" in text
     assert "calibration error" in text
@@ -157,7 +156,7 @@ def test_an_equal_score_that_is_not_as_good_is_explained_by_the_second_criterion
     rows = [row | {"judged_by": "accuracy on clean rows", "score": 0.9} for row in (chosen, plain)]
     rows = [rows[0] | {"covering_rate": 0.97}, rows[1] | {"covering_rate": 0.81, "as_good": False}]
     made = outcome(selection=rows, choice="chosen.")
-    html = render(made, FitFacts(made))
+    html = render(made)
     assert '<th class="number">covering rate</th>' in html
     assert '<td class="number">81.0%</td>' in html
     assert "accuracy on clean rows and covering rate" in html
@@ -165,7 +164,7 @@ def test_an_equal_score_that_is_not_as_good_is_explained_by_the_second_criterion
 
 def test_what_was_compared_is_a_table_and_a_picture():
     made = outcome(selection=compared(), choice="rplg+ was chosen. The baseline is as good.", wrong=0.1)
-    html = render(made, FitFacts(made))
+    html = render(made)
     page = read(html)
     assert "What was compared" in html
     assert html.count("The baseline is as good.") == 2
@@ -181,11 +180,11 @@ def test_as_many_rows_are_listed_as_labels_are_expected_to_be_wrong():
     made = outcome(wrong=np.linspace(0, 0.5, 40))
     assert made.data.expected_errors == 10
     assert made.doubtful == list(range(39, 29, -1))
-    html = render(made, FitFacts(made))
+    html = render(made)
     assert html.count('<td class="candidates">') == 10
     assert "is wrong with a probability of 50%." in html
     made = outcome(wrong=np.full(40, 0.9999))
-    assert "is wrong with a probability of more than 99%." in render(made, FitFacts(made))
+    assert "is wrong with a probability of more than 99%." in render(made)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +204,7 @@ def test_the_comparison_has_round_ticks(scores, ticks):
 
 def test_figures_are_well_formed_and_within_their_frame():
     made = outcome(selection=compared())
-    figures = re.findall(r"<svg.*?</svg>", render(made, FitFacts(made)), re.DOTALL)
+    figures = re.findall(r"<svg.*?</svg>", render(made), re.DOTALL)
     assert len(figures) == 7
     for svg in figures:
         root = ElementTree.fromstring(svg)
@@ -243,7 +242,7 @@ def test_axes_end_at_round_numbers(value, top):
 
 def test_short_ids_stay_on_one_line_and_long_ones_may_break():
     made = outcome(ids=tuple(f"TCK-{i}" if i % 2 else "x" * 200 + str(i) for i in range(40)))
-    html = render(made, FitFacts(made))
+    html = render(made)
     assert re.search(r'<td class="name">TCK-\d+</td>', html)
     assert re.search(r"<td>x{200}\d+</td>", html)
     assert re.search(r"td\.name \{[^}]*white-space: nowrap", html)

@@ -188,18 +188,52 @@ def test_one_label_per_row(tmp_path):
     assert read_clean(str(tmp_path / "gold.npz"), data).columns.tolist() == [1, -1, 0, -1]
 
 
+def test_one_label_per_row_is_in_the_order_of_the_table(tmp_path):
+    """Here the candidates name rows by number, in another order and not all of them."""
+    x, path = Table(tmp_path / "x.npy", {"x": np.arange(5.0)}), tmp_path / "gold.npz"
+    data = TrainingData("x.npy", Candidates.from_sets(SETS), x, np.array([2, 0, 1, 4]))
+    np.savez(path, label=np.array(["cat", "dog", "bird", "cat", "dog"]))
+    assert names(read_clean(str(path), data)) == ["bird", "cat", "dog", "dog"]
+
+
+def test_a_wrong_label_is_named_by_its_row_in_the_table(tmp_path):
+    (tmp_path / "t.csv").write_text("size,gold,labels\n1,,\n2,,cat|dog\n3,,\n4,cow,cat|bird\n")
+    data = from_table(tmp_path / "t.csv", "labels")
+    with pytest.raises(ValueError, match=r"clean\[3\] = 'cow' is not one of the classes"):
+        read_clean("gold", data)
+    (tmp_path / "gold.csv").write_text("row,label\n3,cow\n")
+    with pytest.raises(ValueError, match=r"gold.csv, training row\[3\] = 'cow' is not one of"):
+        read_clean(str(tmp_path / "gold.csv"), data)
+
+
+def test_ids_may_be_in_a_column_called_row(tmp_path):
+    (tmp_path / "t.csv").write_text("row,size,labels\np,1,cat|dog\nq,2,cat|bird\n")
+    (tmp_path / "gold.csv").write_text("row,label\nq,bird\n")
+    data = from_table(tmp_path / "t.csv", "labels", "row")
+    assert names(read_clean(str(tmp_path / "gold.csv"), data, "row")) == [None, "bird"]
+
+
+def test_labels_csv_of_a_table_without_ids_names_rows_by_number(tmp_path):
+    (tmp_path / "t.csv").write_text("size,labels\n1,\n2,cat|dog\n3,cat|bird\n")
+    (tmp_path / "labels.csv").write_text("row,id,label\n1,1,dog\n2,2,bird\n0,0,\n")
+    data = from_table(tmp_path / "t.csv", "labels")
+    assert names(read_clean(str(tmp_path / "labels.csv"), data)) == ["dog", "bird"]
+
+
 def test_further_rows_bring_their_features(tmp_path):
     (tmp_path / "gold.csv").write_text("colour,size,label\nred,3.5,cat\nblue,4.5,dog\n")
     data = rows(tmp_path)
     clean = read_clean(str(tmp_path / "gold.csv"), data)
     _, encoder = data.inputs(np.arange(4))
-    np.testing.assert_array_equal(clean.inputs(encoder), [[3.5], [4.5]])
+    clean.encode(encoder)
+    np.testing.assert_array_equal(clean.x, [[3.5], [4.5]])
     assert names(clean) == ["cat", "dog"]
     np.savez(tmp_path / "more.npz", X_valid=np.ones((2, 3)), y=np.array(["cat", "dog"]))
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))
     data = TrainingData("x", Candidates.from_sets(SETS), read_table(tmp_path / "x.npy"))
     clean = read_clean(str(tmp_path / "more.npz"), data)
-    assert clean.inputs(data.inputs(np.arange(4))[1]).shape == (2, 3)
+    clean.encode(data.inputs(np.arange(4))[1])
+    assert clean.x.shape == (2, 3)
 
 
 # ---- which are learned from -------------------------------------------------------------------
@@ -218,14 +252,14 @@ def test_rows_kept_aside_are_enough_or_none(n, share, seed):
 
 
 def test_nothing_kept_aside_is_learned_from():
-    n, names = 200, np.array(["a", "b"], dtype=object)
+    n, names = 200, ["a", "b"]
     columns = np.where(np.arange(n) < 150, np.arange(n) % 2, -1)
     clean = CleanLabels(columns)
     clean.divide(learns=True, share=0.2, seed=0)
     assert len(clean.aside) == 30
     assert clean.left_out.tolist() == clean.checked.tolist() == clean.aside.tolist()
     rows = np.setdiff1d(np.arange(n), clean.left_out)
-    given_labels = clean.argument(names, rows, None)
+    given_labels = clean.argument(names, rows)
     assert len(given_labels) == len(rows) == 170
     assert sum(v is not None for v in given_labels) == 120
     assert len(clean.trusted) == 150
@@ -237,14 +271,14 @@ def test_nothing_kept_aside_is_learned_from():
     few = CleanLabels(columns)
     few.divide(learns=True, share=0.1, seed=0)
     assert "too few" in few.sentence()
-    assert CleanLabels(np.full(n, -1)).argument(names, np.arange(n), None) is None
+    assert CleanLabels(np.full(n, -1)).argument(names, np.arange(n)) is None
 
 
 def test_further_rows_are_divided_as_well(tmp_path):
     clean = CleanLabels(np.arange(120) % 3, further=Table(tmp_path / "f.csv", {"x": list(range(120))}))
     clean.divide(learns=True, share=0.2, seed=0)
-    names = np.array(["a", "b", "c"], dtype=object)
-    x, labels = clean.argument(names, np.arange(9), np.arange(120.0)[:, None])
+    clean.x = np.arange(120.0)[:, None]
+    x, labels = clean.argument(["a", "b", "c"], np.arange(9))
     assert len(x) == len(labels) == 96
     assert not set(x[:, 0].astype(int)) & set(clean.aside.tolist())
     assert len(clean.left_out) == len(clean.checked) == len(clean.trusted) == 0

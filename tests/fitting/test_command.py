@@ -216,6 +216,14 @@ def test_a_budget_is_kept_or_said_to_be_too_small(fit, tmp_path):
     assert len(oneof.load(tmp_path / "model").history_) == 1
 
 
+def test_a_share_that_cannot_be_kept_aside_is_refused_first(fit, tmp_path):
+    write_table(tmp_path / "t.csv")
+    for share in ("-1", "1.5"):
+        code, _, err = fit("t.csv", "--candidates", "labels", f"--check-share={share}")
+        assert code == 1
+        assert f"--check-share {share}: give a part of the clean rows, below 1." in err
+
+
 def test_an_interrupted_fit_with_a_budget_goes_on_with_its_number_of_epochs(fit, tmp_path):
     from oneof.app.fit.plan import epochs_of_run
 

@@ -5,8 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from oneof.app.fit.plan import Estimate, as_size, as_time, measure, parse_budget, plan_budget
+from oneof.app.fit.plan import (
+    Estimate,
+    Limits,
+    as_size,
+    as_time,
+    epochs_within,
+    measure,
+    one_thread_for_small_steps,
+    parse_budget,
+)
 from oneof.candidates import Candidates
 from oneof.classifier.estimator import PartialLabelClassifier
 from tests.test_inputs import problem
@@ -30,17 +40,21 @@ def estimate(epoch, setup=0.0):
     return Estimate(rows=1000, parameters=10, memory={"features": 1.0}, setup=setup, epoch=epoch)
 
 
+def within(seconds, estimate, epochs, spent=0, net="mlp"):
+    return epochs_within(Limits(seconds, None, time.perf_counter() - spent), estimate, epochs, net)
+
+
 def test_epochs_that_fit_a_budget():
-    assert plan_budget(estimate(1.0), 1000, 100, 0).epochs == 100
-    assert "all 100 epochs fit" in plan_budget(estimate(1.0), 1000, 100, 0).note
-    plan = plan_budget(estimate(1.0, setup=2.0), 65, 100, 10)
-    assert plan.epochs == int(0.9 * 50 - 2)
-    assert plan.max_seconds == 50
-    plan = plan_budget(estimate(100.0), 60, 100, 0)
-    assert plan.epochs == 1
-    assert "not even one epoch fits" in plan.note
-    assert "a budget of 9 min or more" in plan.note
-    assert "teach little" not in plan_budget(estimate(1.0), 60, 3, 0).note
+    epochs, note = within(1000, estimate(1.0), 100)
+    assert epochs == 100
+    assert "all 100 epochs fit" in note
+    assert within(65, estimate(1.0, setup=1.5), 100, spent=10)[0] == int(0.9 * 50 - 1.5)
+    assert Limits(65, None, time.perf_counter() - 10).left == pytest.approx(50, abs=0.5)
+    epochs, note = within(60, estimate(100.0), 100)
+    assert epochs == 1
+    assert "not even one epoch fits" in note
+    assert "a budget of 9 min or more" in note
+    assert "teach little" not in within(60, estimate(1.0), 3)[1]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +62,7 @@ def test_epochs_that_fit_a_budget():
     [("mlp", "linear"), ("linear", None), ("resnet18", "lenet"), ("lenet", None)],
 )
 def test_a_smaller_net_is_one_that_takes_the_rows(net, smaller):
-    note = plan_budget(estimate(100.0), 60, 100, 0, net).note
+    note = within(60, estimate(100.0), 100, net=net)[1]
     assert ("smaller net" in note) == (smaller is not None)
     assert smaller is None or f"(--net {smaller})" in note
 
@@ -99,3 +113,19 @@ def test_numbers_for_people():
         "1.9 h",
     ]
     assert [as_size(s) for s in (0.2, 42.4, 1234)] == ["1 MB", "42 MB", "1.2 GB"]
+
+
+def test_small_steps_of_tables_have_one_thread_and_those_of_images_all(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    model, sets = PartialLabelClassifier("proden", device="cpu"), Candidates.from_labels([0, 1] * 20)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_thread_for_small_steps(model, (np.zeros((40, 5)), sets, None)):
+            assert torch.get_num_threads() == 1
+        with one_thread_for_small_steps(model, (np.zeros((40, 3, 8, 8)), sets, None)):
+            assert torch.get_num_threads() == 2
+        with one_thread_for_small_steps(model, (np.zeros((40, 5000)), sets, None)):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -26,7 +26,7 @@ from tests.test_inputs import problem
 
 def make_large(monkeypatch, entries=2**10):
     """Whatever has more entries is large from now on."""
-    for place in ("candidates.compact", "methods.rows", "classifier.chosen", "app.fit.plan"):
+    for place in ("candidates.compact", "methods.rows", "classifier.choice", "app.fit.plan"):
         monkeypatch.setattr(f"oneof.{place}.DENSE", entries)
 
 
@@ -101,9 +101,9 @@ def test_small_probabilities_of_other_labels_are_left_out(monkeypatch):
     assert [part.tolist() for part in best(kept)] == [p.argmax(axis=1).tolist(), p.max(axis=1).tolist()]
     # what was left out is not given to the others
     data = ReviewData(Candidates.from_mask(np.eye(60, dtype=bool)[:40]), kept)
-    signs = ReviewList(data).signs
+    listed = ReviewList(data)
     inside = np.where(dense_rows(kept, slice(None)) > 0, p, 0)[np.arange(40), np.arange(40)]
-    np.testing.assert_allclose(signs.outside, 1 - inside)
+    np.testing.assert_allclose(listed.outside, 1 - inside)
 
 
 # ---- files ------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_a_choice_on_a_large_table_compares_on_some_rows(monkeypatch, kind, base
 
 
 def test_rows_to_compare_on_hold_the_trusted_ones():
-    from oneof.classifier.chosen import some_rows_of
+    from oneof.classifier.contenders import some_rows_of
 
     trusted = np.arange(0, 1000, 50)
     rows = some_rows_of(1000, 100, trusted, 0)

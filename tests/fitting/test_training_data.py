@@ -14,6 +14,7 @@ from oneof.tables.errors import DataError
 SETS = [["cat", "dog"], ["dog"], ["bird", "cat"], ["bird"]]
 IDS = ("p", "q", "r", "s")
 LABELS = (",cat|dog", ",bird")
+SEEN = ("cat|dog", "dog|owl")
 
 
 @pytest.fixture
@@ -210,3 +211,15 @@ def test_a_line_per_answer_is_told_how_to_become_a_line_per_row(here):
     write_features(here / "t.csv", ("p", "p", "q", "r"), extra=LABELS)
     with pytest.raises(DataError, match=r"'p' stands in row 0 and in row 1[^`]+`oneof candidates import`"):
         from_table(here / "t.csv", "labels", "name")
+
+
+@pytest.mark.parametrize(("cell", "words"), [("inf", "is infinite"), ("abc", "is 'abc', not a number")])
+def test_a_wrong_cell_is_named_by_its_row_in_the_file(here, cell, words):
+    """Also where rows before it have no candidates, or are kept aside."""
+    lines = [
+        f"{cell if i == 20 else i % 7},{'' if i % 5 == 0 and i < 20 else SEEN[i % 2]}" for i in range(40)
+    ]
+    (here / "t.csv").write_text("\n".join(["size,labels", *lines]) + "\n")
+    data = from_table(here / "t.csv", "labels")
+    with pytest.raises(DataError, match=f'row 20 of column "size" in .*t.csv {words}'):
+        data.inputs(np.arange(5, len(data)))

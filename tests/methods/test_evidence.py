@@ -8,13 +8,15 @@ import torch
 
 from oneof import PartialLabelClassifier
 from oneof.candidates import Candidates
+from oneof.candidates.compact import CompactSets
 from oneof.candidates.evidence import estimate_true_labels, log_likelihoods
 from oneof.datasets import data_folder
 from oneof.methods import make_method, rows
+from oneof.methods.base import Task
 from oneof.methods.rows import CandidateRows
 from oneof.methods.targets import EXPONENT, weighed
 from oneof.tables.importers import from_answers
-from tests.methods.harness import C, blobs, fit, random_candidates
+from tests.methods.harness import C, D, blobs, fit, random_candidates, tiny_net
 
 
 def weighed_by_hand(target, mask, evidence, exponent):
@@ -72,6 +74,31 @@ def test_rows_hand_out_the_evidence_of_their_candidates(monkeypatch):
 def test_other_methods_start_from_it(name):
     sets = with_scores(random_candidates(blobs()[1]))
     assert np.isfinite(fit(make_method(name), candidates=sets).history[-1]["loss"])
+
+
+def beginning(name, mask, evidence, truth):
+    """The target table before the first step, of a task whose candidates have (log) evidence."""
+    logs = torch.tensor(np.log(np.array(evidence)[np.array(mask)]), dtype=torch.float32)
+    candidates = CandidateRows(CompactSets.of_mask(np.array(mask)), "cpu", logs)
+    task = Task(
+        net=tiny_net(), candidates=candidates, example=torch.zeros(2, D), device=torch.device("cpu"),
+        dtype=torch.float32, epochs=1, batch_size=2, steps_per_epoch=1, lr=0.1, truth=torch.tensor(truth),
+    )  # fmt: skip
+    return make_method(name).begin(task).rows["target"]
+
+
+MASK = [[True, True, False, False], [True, True, True, False]]
+VOTES = [[3.0, 1.0, 0, 0], [1.0, 1.0, 2.0, 0]]
+
+
+def test_the_oracle_keeps_a_truth_that_nobody_named():
+    table = beginning("oracle", MASK, VOTES, truth=[3, 1])
+    assert table.tolist() == [[0, 0, 0, 1], [0, 1, 0, 0]]
+
+
+def test_lws_pushes_other_labels_down_from_the_first_visit_on_where_there_are_votes():
+    table = beginning("lws", MASK, VOTES, truth=[0, 2])
+    np.testing.assert_allclose(table, [[0.75, 0.25, -0.25, -0.25], [0.25, 0.25, 0.5, -0.25]], atol=1e-6)
 
 
 # ---- never below the votes --------------------------------------------------------------------

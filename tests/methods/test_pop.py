@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,7 @@ from oneof.methods.base import Batch, CandidateRows, StepInfo
 from oneof.methods.pop import Pop, purify
 from tests.methods.by_hand import DTYPES, TOLERANCE, RowByRow, assert_linear_fit_equals, softmax_within
 from tests.methods.harness import MethodTester
+from tests.methods.steps import SmallTask
 from tests.methods.test_baselines import problems
 
 
@@ -66,8 +65,11 @@ def test_training_equals_the_hand_computation(warm_up, window):
 
 
 def start(method, mask, dtype=torch.float64):
-    task = SimpleNamespace(
-        net=torch.nn.Identity(), candidates=CandidateRows.of_mask(torch.tensor(mask)), dtype=dtype
+    task = SmallTask()
+    task.net, task.candidates, task.dtype = (
+        torch.nn.Identity(),
+        CandidateRows.of_mask(torch.tensor(mask)),
+        dtype,
     )
     return method.setup(task)
 

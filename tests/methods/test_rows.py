@@ -17,6 +17,7 @@ from oneof.methods.targets import uniform
 from oneof.training import Run
 from tests.candidates.test_sets import masks
 from tests.methods.harness import KillAfter, Killed, assert_same_fit, blobs, fit, random_candidates
+from tests.methods.steps import SmallTask
 
 pytestmark = pytest.mark.filterwarnings("ignore:there are no clean rows")
 
@@ -67,11 +68,10 @@ def test_sets_by_position_have_a_dense_twin(given_sets):
     if len(mask):
         index = some_rows(len(mask))
         np.testing.assert_array_equal(made.take(index), mask[index.numpy()])
-    for several in (False, True):
-        kept = mask & (mask.sum(axis=1, keepdims=True) > 1) if several else mask
-        holders, counts = made.by_label(several)
-        np.testing.assert_array_equal(holders, np.nonzero(kept.T)[1])
-        np.testing.assert_array_equal(counts, kept.sum(axis=0))
+    several = mask & (mask.sum(axis=1, keepdims=True) > 1)
+    holders, counts = made.by_label()
+    np.testing.assert_array_equal(holders, np.nonzero(several.T)[1])
+    np.testing.assert_array_equal(counts, several.sum(axis=0))
 
 
 def test_places_are_those_that_cost_least():
@@ -183,9 +183,9 @@ def test_no_table_is_as_large_as_rows_times_classes():
     sets = CompactSets.of_sizes(np.tile([3, 500], n), np.full(n, 2), c).with_full(np.arange(n) == 7)
     made = CandidateRows(sets)
     assert isinstance(made.layout, Layout)
-    state = make_method("proden").setup(
-        mock.Mock(net=torch.nn.Identity(), candidates=made, dtype=torch.float32)
-    )
+    task = SmallTask()
+    task.net, task.candidates, task.dtype = torch.nn.Identity(), made, torch.float32
+    state = make_method("proden").setup(task)
     assert sum(value.numel() for value in state.state_dict().values()) == n * 2 + 2 * c
     assert state.rows.take(torch.tensor([6, 7]), "target").sum(dim=1).tolist() == pytest.approx([1, 1])
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import oneof
-from oneof.classifier.persist import ModelError, writing
+from oneof.classifier.persist import ModelError, model
 from oneof.classifier.persist.folder import MANIFEST, ModelFolder, parse
 from tests.persist.folders import TENSORS, X, fitted, rewrite, sign
 
@@ -491,7 +491,7 @@ def test_a_full_disk_leaves_what_was_there(folder, monkeypatch, new, error):
     target = folder.parent / "other" if new else folder
     before = sorted(os.listdir(folder)), (folder / "model.safetensors").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "save_file", full)
+        patch.setattr(model, "save_file", full)
         with pytest.raises(
             ModelError, match=r"cannot be saved to .*: No space left on device\. Free some space"
         ):

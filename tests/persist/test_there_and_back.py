@@ -155,11 +155,20 @@ def test_a_failure_leaves_what_was_there(folder, monkeypatch):
         if len(calls) == 2:
             raise OSError("no space left on device")
 
-    monkeypatch.setattr("oneof.classifier.persist.writing.save_file", disk_full)
+    monkeypatch.setattr("oneof.classifier.persist.model.save_file", disk_full)
     with pytest.raises(ModelError, match="no space"):
         fitted("average").save(folder)
     assert len(calls) == 2
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
+
+
+@pytest.mark.parametrize("names", [np.array(["ant", "bee", "cow"]), np.arange(3), np.array([1.0, 2.0, 10.0])])
+def test_weights_of_classes_are_those_of_the_same_classes_after_loading(tmp_path, names):
+    weights = dict(zip(names, np.float32([1, 2, 3])))
+    fitted(y=names[Y], class_weight=weights).save(tmp_path / "model")
+    back = oneof.load(tmp_path / "model")
+    assert back.class_weight == {name: float(w) for name, w in weights.items()}
+    back.fit(X, names[Y])
 
 
 def test_a_file_is_no_place_for_a_model(tmp_path):
@@ -237,7 +246,7 @@ def test_killed_while_renaming_no_mixture_is_believed(folder, monkeypatch, kille
             raise KeyboardInterrupt
         replace(source, target)
 
-    monkeypatch.setattr("oneof.classifier.persist.writing.os.replace", kill)
+    monkeypatch.setattr("oneof.classifier.persist.folder.os.replace", kill)
     with pytest.raises(KeyboardInterrupt):
         other.save(folder)
     monkeypatch.undo()

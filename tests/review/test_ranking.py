@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof.app.review import ReviewData, rank_rows
-from oneof.app.review.ranking import Signs, number_range, rounded
+from oneof.app.review.ranking import ReviewList, number_range, rounded
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Answers
 from tests.review.made import CLASSES, review_data
@@ -50,8 +50,8 @@ def test_scores_match_the_slow_twin(seed, n):
 @settings(max_examples=20)
 def test_a_row_is_doubtful_exactly_when_there_is_a_reason(seed):
     data = review_data(20, seed)
-    signs = Signs(data)
-    assert [bool(signs.reasons(i)) for i in range(20)] == signs.doubtful.tolist()
+    listed = ReviewList(data)
+    assert [bool(listed.reasons(i)) for i in range(20)] == listed.doubtful.tolist()
 
 
 def rows(mask, p, q=None, answers=None, trusted=None):

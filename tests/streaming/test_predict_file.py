@@ -207,6 +207,20 @@ def test_a_folder_of_images(tmp_path):
     }
 
 
+def test_images_in_an_array(tmp_path):
+    """`oneof fit x.npz --candidates seen --net lenet` learns from such a file: it can be predicted too."""
+    x = np.random.default_rng(0).integers(0, 255, size=(30, 3, 8, 8)).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", x=x, seen=np.array(["crow|jay", ""] * 15))
+    np.save(tmp_path / "small.npy", x[:, :, :4])
+    model = PartialLabelClassifier("proden", net="lenet", epochs=1, device="cpu")
+    model.fit(x, Candidates.from_labels(np.array(["crow", "jay"] * 15)))
+    out = tmp_path / "answers.csv"
+    assert predict_file(model, tmp_path / "x.npz", out, Wishes(batch=7, keep=("seen",))).rows == 30
+    assert read_table(out).column("label") == model.predict(x).tolist()
+    with pytest.raises(DataError, match="has 3 x 4 x 8; the model was trained on images of 3 x 8 x 8"):
+        predict_file(model, tmp_path / "small.npy", out)
+
+
 def test_a_folder_for_a_model_of_tables(tmp_path):
     model = PartialLabelClassifier("proden", net="linear", epochs=1, device="cpu").fit(
         np.eye(4), np.eye(4, dtype=bool)

@@ -63,7 +63,7 @@ def test_every_statement_holds(name, excluded):
         for row in check.sweep:
             assert row.worst == row.identity <= row.random
             assert row.worst_apart >= row.pointwise >= row.bound
-    found = Findings("oneof theory", 1.0, {name: checks}, {}, 0.05)
+    found = Findings("oneof theory", 1.0, {name: checks}, {}, 0.05, 7, {})
     assert all(verdict.holds for verdict in verdicts(found))
 
 
@@ -105,7 +105,7 @@ def test_c_of_j_cancels_epsilon_in_theorem_2(full_size):
 
 
 def test_the_tables_and_values_of_a_run(full_size):
-    found = Findings("oneof theory", 1.0, {"random logits": full_size}, {}, 0.05)
+    found = Findings("oneof theory", 1.0, {"random logits": full_size}, {}, 0.05, 0, {})
     text = as_markdown(found)
     assert "| yes" in text
     assert "NO" not in text

@@ -18,8 +18,7 @@ from oneof.training import CleanRows, Recipe, Run, RunError, TrainingError, trai
 from oneof.training.checkpoint import load_tree, save_tree
 from oneof.training.loop import finish_epoch_on_interrupt
 from oneof.training.progress import PlainLines, facts
-from oneof.training.recipe import EarlyStopping
-from oneof.training.schedule import SCHEDULES
+from oneof.training.recipe import SCHEDULES, EarlyStopping
 from oneof.views import RowItself
 from tests.methods.harness import C, D, assert_same_fit, blobs, fit, random_candidates, tiny_net
 

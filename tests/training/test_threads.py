@@ -13,9 +13,8 @@ from oneof import PartialLabelClassifier
 from oneof.methods import list_methods, make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, train
-from oneof.training.given import Given
 from oneof.training.loop import fastest_convolutions
-from oneof.training.ongoing import OngoingTraining
+from oneof.training.ongoing import Given, OngoingTraining
 from oneof.training.randomness import LENDING, DefaultGenerators, may_draw
 from tests.methods.harness import C, D, assert_same_fit, blobs, random_candidates, tiny_net
 

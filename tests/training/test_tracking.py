@@ -77,6 +77,18 @@ def test_all_are_finished_even_if_one_cannot():
     assert tracker.calls == [("finish", {})]
 
 
+def test_a_display_is_closed_where_a_tracker_beside_it_cannot_start():
+    class Missing(Noted):
+        def start(self, config):
+            raise ImportError("no such package")
+
+    display, missing = Noted(), Missing()
+    with pytest.raises(ImportError, match="no such package"):
+        short_training(Several(display, missing))
+    assert [kind for kind, _ in display.calls] == ["start", "finish"]
+    assert not missing.calls
+
+
 def test_scalars_are_the_numbers():
     row = {"epoch": 3, "loss": np.float32(0.5), "n": 2, "flag": True, "name": "x", "none": None}
     assert scalars(row) == {"loss": 0.5, "n": 2.0}

@@ -8,6 +8,7 @@ continues. Every machine reads, encodes and writes as for one table; Ray's own d
 from __future__ import annotations
 
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,9 +32,8 @@ from oneof.tables.table import Table, stacked
 from oneof.tables.text import TextForm
 from oneof.tables.writers import WRITTEN, Predicted, writing
 from oneof.training.cluster import Cluster
-from oneof.training.predict import ROWS_IN_CACHE
 from oneof.training.run import digest_weights
-from oneof.training.sources import read_ahead
+from oneof.training.sources import ROWS_IN_CACHE, read_ahead
 
 
 @dataclass
@@ -176,14 +176,16 @@ def _inputs(
         needed = {*encoder.column_names, *wishes.keep}
     elif wanted:
         needed = {*wanted, *(name.rpartition(".")[0] for name in wanted), *wishes.keep}
-    width = getattr(model, "n_features_in_", None) or 1
-    rows = wishes.batch or rows_per_batch(max(width, len(model.classes_)))
+    rows = wishes.batch or rows_per_batch(max(math.prod(model.input_shape_), len(model.classes_)))
     for first, table in table_batches(path, rows, needed, form):
         with _naming_rows(first):
             kept = {name: table.column(name) for name in wishes.keep}
             if needed is None and kept:  # a model without names takes all columns that are left
                 table = Table(path, {k: v for k, v in table.columns.items() if k not in kept}, table.classes)
             x = model_inputs(model, table)
+        if x.ndim > 2:
+            yield first, model.prepare(x), kept
+            continue
         scaled = np.empty(x.shape, dtype=np.float32)
         # rows are scaled in double precision, which is cheap as long as they stay in the cache
         for start in range(0, len(x), ROWS_IN_CACHE):
@@ -203,7 +205,9 @@ def _naming_rows(first: int) -> Iterator[None]:
 
 
 def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
-    """The features of a table that a model was trained on, in its order."""
+    """The features of a table that a model was trained on, in its order; or its one array of images."""
+    if len(model.input_shape_) > 1:
+        return _images_of(table, model.input_shape_)
     encoder: Any = getattr(model, "encoder_", None)
     wanted = list(getattr(model, "feature_names_in_", []))
     if encoder is None and wanted:
@@ -217,6 +221,17 @@ def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
             f"{model.n_features_in_} without names.\n  The table must hold these and nothing else."
         )
     return x
+
+
+def _images_of(table: Table, shape: tuple[int, ...]) -> np.ndarray:
+    found = [values for values in table.columns.values() if getattr(values, "ndim", 1) == len(shape) + 1]
+    if len(found) != 1 or found[0].shape[1:] != shape:
+        told = " and ".join(" x ".join(map(str, values.shape[1:])) for values in found) or "no images"
+        raise DataError(
+            f"{table.path} has {told}; the model was trained on images of {' x '.join(map(str, shape))}, "
+            "and takes one array of them."
+        )
+    return found[0]
 
 
 def _by_name(table: Table, wanted: list[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,10 @@ from scipy.special import logsumexp
 from torch import nn
 
 from oneof.candidates.compact import restricted
+from oneof.methods.targets import EXPONENT
+
+if TYPE_CHECKING:  # most fits compare nothing
+    from oneof.classifier.contenders import ChoiceData, Contender
 
 COOLEST, HOTTEST = 0.05, 20.0
 TINY = 1e-12
@@ -147,3 +151,45 @@ def label_errors(
     if trusted is not None:
         wrong = np.where(trusted, 0.0, wrong)
     return LabelErrors(labels, np.clip(wrong, 0.0, 1.0))
+
+
+# ---- of the winner of a choice ----------------------------------------------------------------
+
+
+def temperatures(judged: Contender, data: ChoiceData) -> tuple[float, float]:
+    """What the sets tell of the winner's temperature; and this, corrected by the known labels, the more the
+    more of them there are."""
+    by_sets = temperature(judged.probabilities, data.candidates.mask)
+    if data.clean is None:
+        return by_sets, by_sets
+    held = ~np.isnan(judged.clean_probabilities[:, 0])
+    told = judged.clean_probabilities[held], data.clean.mask[held]
+    return by_sets, temperature(*told, expected=by_sets)
+
+
+def calibrated(fitted: Any, judged: Contender, data: ChoiceData) -> tuple[np.ndarray, LabelErrors]:
+    """Make the model as sure as it was right out of fold. The rows' probabilities, and what these say about
+    the labels that the model gave them (`transduction_`)."""
+    mask, p, clean = data.candidates.mask, judged.probabilities, data.clean
+    if np.isnan(p).any():
+        return p, label_errors(fitted.transduction_, mask)
+    by_sets, t = temperatures(judged, data)
+    possible = np.ones_like(mask) if data.candidates.truth_may_be_outside else mask
+    evidence = 0.0 if data.likelihoods is None else EXPONENT * data.likelihoods
+
+    def belief(said: np.ndarray, t: float) -> np.ndarray:
+        return restricted(tempered(said, t, evidence), possible)
+
+    believed, trusted = belief(p, by_sets), np.zeros(len(p), dtype=bool)
+    if clean is not None:
+        # models out of fold knew fewer rows: they doubt too much; the last one knew the row: too little
+        both = np.sqrt(p * fitted.prepared_proba(fitted.prepare(data.x)))
+        if clean.of_x is None:
+            believed = belief(both, t)
+        else:  # wrong candidates look like the right one: among them alone a model is right less often
+            trusted[clean.of_x] = True
+            inside = temperature(believed[clean.of_x], clean.mask, expected=1.0)
+            believed = restricted(tempered(belief(both, by_sets), inside), possible)
+    fitted.set_temperature(t)
+    labels = fitted.transduction_.argmax(axis=1)
+    return tempered(p, t), label_errors(believed, possible, labels=labels, trusted=trusted)

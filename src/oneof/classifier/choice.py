@@ -6,7 +6,12 @@ two lengths, and two scalings of the features) and plain baselines are compared 
 candidate set is in two folds, where there are enough of them. The first round leaves out what has little
 hope: the scaling that served the first method worse, a long training of a net that was no good after a short
 one. After each round the best third of the methods goes on; baselines always do, as they cost next to
-nothing. What becomes of the winner is in `chosen.py`.
+nothing. The winner is fitted on all rows and made as sure as it was right out of
+fold, in folds drawn at random.
+
+A comparison holds the probabilities of its rows, (n, c) for every contender. Where these are more than 2²⁴,
+contenders are compared on as many rows as have no more, at random and those with a trusted label first, and
+the winner learns from all.
 
 What a contender says about a fold is the same wherever and whenever it is trained. A run folder keeps it, one
 file per contender and fold; a cluster has the trainings of a round at once (`cluster=`, extra `cluster`).
@@ -21,28 +26,35 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from oneof.candidates.compact import DENSE
+from oneof.classifier.calibration import calibrated, temperatures
 from oneof.classifier.contenders import (
     METHODS,
     ChoiceData,
     Contender,
     Fold,
+    baseline_labels,
+    checked_groups,
     fit_baseline,
     portfolio,
     promising,
+    some_rows_of,
 )
-from oneof.classifier.standings import ordered, score, table
+from oneof.classifier.standings import note, ordered, score, table
 from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, only_plain_entries, write_with
 from oneof.tables.unpacking import stored_arrays
 from oneof.training.cluster import Cluster, ClusterError
-from oneof.training.progress import closing
+from oneof.training.progress import showing
+from oneof.training.sources import stay_in_file
 
 LONG_FITS = 12
 """Cost of a whole choice in trainings of the long MLP with the first of `METHODS`, about (`results/choice`: 5
@@ -58,6 +70,56 @@ LAST_FIT = 1.5
 the end takes one more."""
 
 
+COMPARING = 0.5
+"""Share of a budget for a comparison on some of the rows; the last fit has the rest."""
+
+
+def choose(model: Any, whole: ChoiceData, given: Any, groups: Any) -> Any:
+    """Compare, take the best, fit it on all rows: the winner, with what the choice found out about it.
+
+    `model` has the settings that all contenders share; the inputs were made from what was `given`.
+    """
+    began, (n, c), recipe = time.perf_counter(), whole.candidates.shape, model.recipe(len(whole.x))
+    data, budget, seed = whole, model.budget, recipe.seed
+    groups = None if groups is None else checked_groups(groups, n)
+    if n * c > DENSE:
+        rows = some_rows_of(n, DENSE // c, None if whole.clean is None else whole.clean.of_x, seed)
+        data, groups = whole.part(rows), None if groups is None else groups[rows]
+        budget = None if budget is None else COMPARING * budget
+    data = data.divided(groups, seed)
+    comparison = Comparison(model, data.without_known_sets(seed) if groups is None else data, seed, budget)
+    comparison.run()
+    best, selection = comparison.decided()
+    judged = comparison.out_of_fold(best, data.folds)
+    told, settings = note(selection), best.settings
+    if len(data.x) == n:
+        fitted = comparison.fitted(best, data, last=True)
+        if best.is_baseline:
+            fitted.transduction_ = baseline_labels(fitted, data, likelihoods=data.likelihoods)
+        fitted.out_of_fold_, fitted.label_errors_ = calibrated(fitted, judged, data)
+    else:
+        told += f" Contenders were compared on {len(data.x):,} of {n:,} rows."
+        if best.is_baseline:
+            told += " A baseline learns from these alone."
+            fitted = comparison.fitted(best, data, last=True)
+            fitted.transduction_ = partial(baseline_labels, fitted, whole)
+        else:
+            # as long in proportion: a default length goes by the number of rows
+            epochs = settings["epochs"] * recipe.epochs / model.recipe(len(data.x)).epochs
+            settings["epochs"] = max(1, round(epochs))
+            whole = replace(whole, x=stay_in_file(given, whole.x))  # an array in a file stays there
+            left = None if model.budget is None else model.budget - (time.perf_counter() - began)
+            fitted = comparison.fitted(best, whole, last=True, seconds=left)
+        if data.folds:
+            fitted.set_temperature(temperatures(judged, data)[1])
+    if whole.clean is not None and hasattr(fitted, "calibration_scores_"):
+        # it has learned nothing from the clean rows; what its sets go by was found at another temperature
+        x, columns = fitted.prepare(whole.clean.x), whole.clean.mask.argmax(axis=1)
+        fitted.calibrate_prepared(x, columns, probabilities=False)
+    fitted.settings_, fitted.selection_, fitted.selection_note_ = best.parameters, selection, told
+    return fitted
+
+
 @dataclass
 class Comparison:
     """Contenders, folds and the clock. `model` has the settings that all contenders share."""
@@ -68,8 +130,6 @@ class Comparison:
     budget: float | None = None
     """Seconds for all of it."""
     began: float = field(default_factory=lambda: time.perf_counter())
-    ahead: dict[tuple[str, bytes], list[np.ndarray]] = field(default_factory=dict)
-    """Opinions that came from a cluster, by contender and rows of the fold."""
 
     def __post_init__(self) -> None:
         shared = self.model.get_params(deep=False)
@@ -114,32 +174,27 @@ class Comparison:
         later = baselines + survivors(len(there) - baselines)
         total = len(there) + (len(folds) - 1) * later  # at most; a few are left out before they begin
         progress = self.model.progress("auto", total)
-        progress.start("choosing", total, 0)
         done = 0
         # what an earlier run had decided stays decided: its last fit may have begun
         over = self.files.read("over") is not None
-
-        def order(some: Sequence[Contender]) -> list[Contender]:
-            return ordered(some, self.data)
-
-        with closing(progress):
+        with showing(progress, "choosing", total):
             for number, fold in enumerate(folds):
                 judged: list[Contender] = []
                 if not over:
-                    self.ask_cluster([(contender, fold) for contender in there], self.data)
+                    self.ask_cluster([(contender, fold) for contender in there])
                 for contender in there:
-                    missing = self.stored(contender, fold) is None
-                    if (missing and (over or self.out_of_time(contender))) or not (
-                        number or promising(contender, judged, order)
-                    ):
+                    missing = self.files.read(*contender.key(fold)) is None
+                    if missing and (over or self.out_of_time(contender)):
                         continue
-                    self.judge(contender, fold, self.data)
+                    if number == 0 and not promising(contender, judged, self.data):
+                        continue
+                    self.judge(contender, fold)
                     judged.append(contender)
                     reached = score(contender, self.data)
                     facts = {"contender": contender.name, "round": number, "score": reached}
                     progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
                     done += 1
-                methods = [c for c in order(judged) if not c.is_baseline]
+                methods = [c for c in ordered(judged, self.data) if not c.is_baseline]
                 # the best first: where time runs out in the next round, it was not spent on the others
                 there = [c for c in judged if c.is_baseline] + methods[: survivors(len(methods))]
         self.files.write([np.array(done)], "over")
@@ -166,37 +221,37 @@ class Comparison:
         left.sort(key=lambda c: (c.rounds, score(c, self.data)), reverse=True)
         return finalists[0], table(finalists, left, self.data)
 
-    def out_of_fold(self, best: Contender, data: ChoiceData) -> Contender:
-        """The winner, judged by every fold of the data; these may be other folds than those compared by."""
-        if data is not self.data:
-            best = best.unjudged(data)
-        left = data.folds[best.rounds :]
-        self.ask_cluster([(best, fold) for fold in left], data)
+    def out_of_fold(self, best: Contender, folds: Sequence[Fold]) -> Contender:
+        """The winner, judged by every one of the folds; these may be others than those compared by."""
+        if folds is not self.data.folds:
+            best = best.unjudged(self.data)
+        left = folds[best.rounds :]
+        self.ask_cluster([(best, fold) for fold in left])
         for fold in left:
-            self.judge(best, fold, data)
+            self.judge(best, fold)
         return best
 
     # ---- one contender and one fold -----------------------------------------------------------
 
-    def judge(self, contender: Contender, fold: Fold, data: ChoiceData) -> None:
+    def judge(self, contender: Contender, fold: Fold) -> None:
         """What a contender that has not seen a fold says about it."""
         began = time.perf_counter()
-        said = self.stored(contender, fold)
+        said = self.files.read(*contender.key(fold))
         if said is None:
-            said = self.opinion(contender, fold, data)
-            self.files.write(said, contender.name, contender.settings, fold.rows.tobytes())
+            said = self.opinion(contender, fold)
+            self.files.write(said, *contender.key(fold))
         contender.probabilities[fold.rows] = said[0]
         if len(said) > 1:
             contender.clean_probabilities[fold.clean] = said[1]
         contender.rounds += 1
         contender.seconds += time.perf_counter() - began
 
-    def opinion(self, contender: Contender, fold: Fold, data: ChoiceData) -> list[np.ndarray]:
+    def opinion(self, contender: Contender, fold: Fold) -> list[np.ndarray]:
         """Probabilities of a fold's rows, and of its clean rows, by a model that has seen none of them."""
-        fitted = self.fitted(contender, data.outside(fold))
-        asked = [data.x[fold.rows]]
-        if data.clean is not None and len(fold.clean):
-            asked.append(data.clean.x[fold.clean])
+        fitted, clean = self.fitted(contender, self.data.outside(fold)), self.data.clean
+        asked = [self.data.x[fold.rows]]
+        if clean is not None and len(fold.clean):
+            asked.append(clean.x[fold.clean])
         return [fitted.prepared_proba(fitted.prepare(x)) for x in asked]
 
     def fitted(
@@ -216,31 +271,25 @@ class Comparison:
         with nullcontext() if last else warnings.catch_warnings(action="ignore"):
             return made.learn(data.x, data.candidates, data.clean, data.weights)
 
-    def stored(self, contender: Contender, fold: Fold) -> list[np.ndarray] | None:
-        rows = fold.rows.tobytes()
-        found = self.ahead.get((contender.name, rows))
-        return found or self.files.read(contender.name, contender.settings, rows)
-
-    def ask_cluster(self, wanted: Sequence[tuple[Contender, Fold]], data: ChoiceData) -> None:
+    def ask_cluster(self, wanted: Sequence[tuple[Contender, Fold]]) -> None:
         """Where there is a cluster: what will be asked for next, all at once."""
-        wanted = [(contender, fold) for contender, fold in wanted if self.stored(contender, fold) is None]
+        wanted = [(c, fold) for c, fold in wanted if self.files.read(*c.key(fold)) is None]
         if self.model.cluster is None or not wanted:
             return
         # without what belongs to this machine
         sent = copy.copy(self)
         sent.model = clone(self.model).set_params(run=None, callbacks=None, verbose=False, cluster=None)
-        sent.contenders, sent.files, sent.ahead = [], FoldFiles(None, ""), {}
+        sent.contenders, sent.files = [], FoldFiles(None, "")
         with Cluster(self.model.cluster) as cluster:
-            shared, rows, opinion = cluster.share(sent), cluster.share(data), type(self).opinion
+            shared, opinion = cluster.share(sent), type(self).opinion
             calls = [
-                ((c, fold), opinion, shared, Contender(c.name, c.kind, c.settings), fold, rows)
+                (c.key(fold), opinion, shared, Contender(c.name, c.kind, c.settings), fold)
                 for c, fold in wanted
             ]
-            for (contender, fold), found in cluster.results(calls):
+            for key, found in cluster.results(calls):
                 if isinstance(found, ClusterError):
                     raise found
-                self.ahead[contender.name, fold.rows.tobytes()] = found
-                self.files.write(found, contender.name, contender.settings, fold.rows.tobytes())
+                self.files.hold(found, *key)
 
 
 def survivors(n: int) -> int:
@@ -250,10 +299,12 @@ def survivors(n: int) -> int:
 
 @dataclass(frozen=True)
 class FoldFiles:
-    """What a choice has found out, by a key and the data; nothing is kept without a folder."""
+    """What a choice has found out, by a key and the data; without a folder nothing is kept but what came from
+    a cluster."""
 
     folder: Path | None
     data: str
+    held: dict[Path, list[np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Any, data: ChoiceData, shared: str) -> FoldFiles:
@@ -268,8 +319,8 @@ class FoldFiles:
 
     def read(self, *key: Any) -> list[np.ndarray] | None:
         path = self._path(key)
-        if path is None or not path.exists():
-            return None
+        if path in self.held or self.folder is None or not path.exists():
+            return self.held.get(path)
         only_plain_entries(path.parent, (path.name,))
         try:
             stored = stored_arrays(path)
@@ -280,12 +331,15 @@ class FoldFiles:
         return [stored[name] for name in sorted(stored)]
 
     def write(self, arrays: list[np.ndarray], *key: Any) -> None:
-        path = self._path(key)
-        if path is not None:
+        if self.folder is not None:
+            path = self._path(key)
             named: dict[str, Any] = {"of": path.stem, **{f"p{i}": a for i, a in enumerate(arrays)}}
             write_with(path, lambda out: np.savez(out, **named))
 
-    def _path(self, key: tuple[Any, ...]) -> Path | None:
-        if self.folder is None:
-            return None
-        return self.folder / f"{hashlib.sha256(repr((self.data, *key)).encode()).hexdigest()[:24]}.npz"
+    def hold(self, arrays: list[np.ndarray], *key: Any) -> None:
+        self.held[self._path(key)] = arrays
+        self.write(arrays, *key)
+
+    def _path(self, key: tuple[Any, ...]) -> Path:
+        name = hashlib.sha256(repr((self.data, *key)).encode()).hexdigest()[:24]
+        return (self.folder or Path()) / f"{name}.npz"

@@ -8,7 +8,7 @@ exported and calibrated in the same way.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,10 +21,14 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, KFold
 
 from oneof.candidates import Candidates
+from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
-from oneof.classifier.inputs import KnownRows, as_numpy, class_array
-from oneof.classifier.settings import set_sizes
+from oneof.classifier.calibration import tempered
+from oneof.classifier.inputs import as_numpy, class_array
+from oneof.classifier.rows import KnownRows, set_sizes
+from oneof.classifier.standings import ordered
 from oneof.methods import make_method
+from oneof.methods.targets import EXPONENT
 from oneof.nets import TABLE_NETS, build_net
 
 # ---- baselines --------------------------------------------------------------------------------
@@ -97,6 +101,22 @@ def _regression(
     return weight, bias
 
 
+def baseline_labels(
+    fitted: Any, data: ChoiceData, rows: np.ndarray | None = None, likelihoods: np.ndarray | None = None
+) -> np.ndarray:
+    """(B, c): what a baseline believes of some rows, or all; of itself it knows nothing of votes and scores
+    (`likelihoods`), nor of the labels of clean rows."""
+    rows = np.arange(len(data.x)) if rows is None else rows
+    p, mask = fitted.prepared_proba(fitted.prepare(data.x[rows])), data.candidates.rows(rows)
+    made = restricted(p, mask).astype(np.float32)
+    if likelihoods is not None:
+        made = restricted(tempered(made, 1.0, EXPONENT * likelihoods), mask).astype(np.float32)
+    if data.clean is not None and data.clean.of_x is not None:
+        known = np.isin(rows, data.clean.of_x)
+        made[known] = data.clean.mask[np.searchsorted(data.clean.of_x, rows[known])]
+    return made
+
+
 # ---- contenders and folds ---------------------------------------------------------------------
 
 METHODS = ("proden", "rplg+")
@@ -136,6 +156,16 @@ class Contender:
     def is_baseline(self) -> bool:
         return self.kind == "baseline"
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Its settings as those of a model; a baseline's method is the nearest one that has a name."""
+        nearest = {"method": "clean-only" if "clean" in self.name else "average"}
+        return {**self.settings, **(nearest if self.is_baseline else {})}
+
+    def key(self, fold: Fold) -> tuple[str, dict[str, Any], bytes]:
+        """What its opinion of a fold is kept by."""
+        return self.name, self.settings, fold.rows.tobytes()
+
     def unjudged(self, data: ChoiceData) -> Contender:
         """The same, with room for what it will say about these rows."""
         n, c = data.candidates.shape
@@ -146,9 +176,6 @@ class Contender:
         """Whether the two have the same settings except for these, in all of which they differ."""
         mine, theirs = self.settings, other.settings
         return self.kind == other.kind and {k for k in mine if mine[k] != theirs[k]} == set(names)
-
-
-Order = Callable[[Sequence[Contender]], list[Contender]]
 
 
 class Fold(NamedTuple):
@@ -232,6 +259,16 @@ def row_folds(n: int, groups: Any, seed: int) -> list[np.ndarray]:
     return [held for _, held in made.split(np.zeros((n, 1)), groups=groups)]
 
 
+def some_rows_of(n: int, most: int, trusted: np.ndarray | None, seed: int) -> np.ndarray:
+    """So many rows of n at random; up to half of them are `trusted` ones, where there are some."""
+    order = np.random.default_rng([seed, n]).permutation(n)
+    if trusted is not None:
+        known = np.isin(order, trusted)
+        first = order[known][: most // 2]
+        order = np.concatenate([first, order[~known], order[known][len(first) :]])
+    return np.sort(order[:most])
+
+
 def checked_groups(groups: Any, n: int) -> np.ndarray:
     groups = np.asarray(as_numpy(groups))
     if groups.shape != (n,):
@@ -278,18 +315,20 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[Contender]:
                     yield Contender(f"{method}, {title}, {length}{scaled}", "method", settings)
 
 
-def promising(contender: Contender, judged: Sequence[Contender], order: Order) -> bool:
+def promising(contender: Contender, judged: Sequence[Contender], data: ChoiceData) -> bool:
     """Whether a contender is worth its first training, by those that were judged before it.
 
     A scaling that served the first method worse with the same net is not tried with the others, and a long
-    training only where the short one was among the best short ones. `order` puts the best first.
+    training only where the short one was among the best short ones.
     """
     if contender.is_baseline:
         return True
     first = [c for c in judged if not c.is_baseline and c.differs_in(contender, "method")]
     pairs = [(c, other) for c in first for other in judged if c.differs_in(other, "scaling")]
-    if any(c.settings["method"] == METHODS[0] and order([c, other])[0] is other for c, other in pairs):
+    if any(
+        c.settings["method"] == METHODS[0] and ordered([c, other], data)[0] is other for c, other in pairs
+    ):
         return False
     twins = [c for c in judged if c.differs_in(contender, "epochs", "lr")]
     short = [c for c in judged if not c.is_baseline and c.settings["lr"] < contender.settings["lr"]]
-    return not short or any(c in order(short)[:LONG_TRAININGS] for c in twins)
+    return not short or any(c in ordered(short, data)[:LONG_TRAININGS] for c in twins)

@@ -14,18 +14,18 @@ from sklearn.utils.validation import _check_sample_weight
 
 from oneof.candidates import Candidates
 from oneof.candidates.compact import is_large
-from oneof.classifier import settings
-from oneof.classifier.inputs import (
+from oneof.classifier.inputs import as_candidates, class_array
+from oneof.classifier.prediction import Predictions
+from oneof.classifier.rows import (
     KnownRows,
-    as_candidates,
-    class_array,
+    Weighted,
     learns_from_clean,
     read_clean,
-    with_clean_rows,
-    without_clean_rows,
+    row_roles,
+    row_weights,
+    set_sizes,
 )
-from oneof.classifier.network import encoder_for
-from oneof.classifier.prediction import Predictions
+from oneof.classifier.settings import clean_weight, encoder_for
 from oneof.methods import make_method
 from oneof.training import Run, Silent, default_progress, train
 from oneof.training.progress import Progress
@@ -211,10 +211,11 @@ class PartialLabelClassifier(Predictions):
             read = partial(self._inputs, reset=False)
             known = read_clean(clean, X, class_array(candidates.classes), read)
         if isinstance(self.method, str) and self.method == "auto":
-            from oneof.classifier.chosen import choose  # no other fit needs what a choice imports
+            from oneof.classifier.choice import ChoiceData, choose  # no other fit needs what these import
 
             self.forget()
-            return self.take_over(choose(self, X, given, candidates, known, groups, sample_weight), OWN)
+            rows = ChoiceData(X, candidates, known, sample_weight)
+            return self.take_over(choose(self, rows, given, groups), OWN)
         return self.learn(stay_in_file(given, X), candidates, known, sample_weight, continues)
 
     def learn(
@@ -230,12 +231,9 @@ class PartialLabelClassifier(Predictions):
         method = make_method(self.method, self.method_params)
         self.classes_ = class_array(candidates.classes)
         self.forget()
-        if clean is None:
-            roles = without_clean_rows(X, candidates, recipe)
-        else:
-            roles = with_clean_rows(len(X), clean, self.selection_share, recipe.seed)
+        roles = row_roles(X, candidates, clean, self.selection_share, recipe)
         n_clean = 0 if roles.clean is None else len(roles.clean)
-        self.clean_weight_ = settings.clean_weight(self.clean_weight, n_clean, images=X.ndim > 2)
+        self.clean_weight_ = clean_weight(self.clean_weight, n_clean, images=X.ndim > 2)
         recipe = replace(recipe, clean_weight=self.clean_weight_)
         learns = learns_from_clean(method, recipe, len(X))
         if clean is not None and not learns and recipe.patience is None:
@@ -253,9 +251,9 @@ class PartialLabelClassifier(Predictions):
             self.scaling_ = self._fitted_scaling(some_rows(X, roles.rows))
         self.input_shape_ = tuple(map(int, X.shape[1:]))
         x, roles = self.prepare(X), roles.prepared(self.prepare)
-        weights = settings.row_weights(sample_weight, self.class_weight, candidates)
+        weights = row_weights(sample_weight, self.class_weight, candidates)
         trained = train(
-            method if weights is None else settings.Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
+            method if weights is None else Weighted(method, weights[roles.rows]),  # type: ignore[arg-type]
             self._present_net(x) if continues else self._net_or_maker(x),
             some_rows(x, roles.rows),
             candidates.take(roles.rows),
@@ -273,30 +271,17 @@ class PartialLabelClassifier(Predictions):
         self.clean_source_ = "none" if clean is None else "given"
         self.n_selection_ = 0 if roles.selection is None else len(roles.selection)
         self.n_clean_ = 0 if clean is None else len(clean)
-        self.trained_on_ = settings.set_sizes(candidates.sizes[roles.rows])
+        self.trained_on_ = set_sizes(candidates.sizes[roles.rows])
         self.checked_ = None
         # confidence goes by labelled rows that had no part in the training, not even in its end
         apart = roles.clean if roles.selection is None and not learns else roles.selection
         if apart is not None and recipe.patience is None:
-            self._calibrate_on(apart.x, apart.mask.argmax(axis=1))
-
-        every = np.arange(len(X))
-
-        def transduction(rows: np.ndarray = every) -> np.ndarray:
-            # of rows that left training, the label that was given, or the model's opinion on the set
-            made = roles.labels(
-                rows,
-                lambda places: trained.labels_of(torch.from_numpy(places)).numpy(),
-                lambda held: self.prepared_proba(x[held]),
-            )
-            # among equals, as a target that has not moved leaves them, the model's choice is ahead by a hair
-            top = made == made.max(axis=1, keepdims=True)
-            tied = np.flatnonzero(top.sum(axis=1) > 1)
-            if len(tied):
-                choice = (self.prepared_proba(x[rows[tied]]) * top[tied]).argmax(axis=1)
-                made[tied, choice] = np.nextafter(made[tied, choice], np.float32(2))
-            return made
-
+            self.calibrate_prepared(apart.x, apart.mask.argmax(axis=1))
+        transduction = partial(
+            roles.labels,
+            lambda places: trained.labels_of(torch.from_numpy(places)).numpy(),
+            lambda rows: self.prepared_proba(x[rows]),
+        )
         self.transduction_ = transduction if is_large(candidates.shape) else transduction()
         return self
 

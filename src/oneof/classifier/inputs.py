@@ -1,11 +1,10 @@
-"""What users pass as X, as y and as clean rows: arrays, `Candidates`, labels, and what each row is for."""
+"""What users pass as y: `Candidates`, masks, label sets, labels."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning
 from oneof.candidates.cells import COLLECTIONS, as_array, cell_labels, is_missing, tidy
-from oneof.candidates.compact import restricted
 from oneof.candidates.questions import joined_labels
-from oneof.datasets.splits import hold_out
-from oneof.methods import Method
-from oneof.training import CleanRows, Recipe
 
-Said = Callable[[np.ndarray], np.ndarray]
 NUMBERS = bool | int | float | np.number | np.bool_
 
 
@@ -184,11 +178,6 @@ def one_hot(columns: np.ndarray, n_classes: int) -> np.ndarray:
     return columns[:, None] == np.arange(n_classes)
 
 
-def is_pair(clean: Any) -> bool:
-    """Whether clean rows are given as (X_clean, y_clean) and not as one entry per row."""
-    return isinstance(clean, tuple | list) and len(clean) == 2 and np.ndim(as_numpy(clean[0])) > 0
-
-
 # ---- labels -----------------------------------------------------------------------------------
 
 
@@ -229,119 +218,3 @@ def label_columns(
 def _text(label: Any) -> str:
     """One text for a whole number however a table holds it: 3, 3.0, "3" and "3.0" are "3"."""
     return re.sub(r"(?<=\d)\.0+$", "", str(tidy(label)))
-
-
-HELD_OUT = 0.1
-"""Part of the rows whose candidate sets choose the epoch, where patience is asked for without clean rows."""
-
-
-@dataclass(frozen=True)
-class KnownRows(CleanRows):
-    """Clean rows, and which of the training rows they are."""
-
-    of_x: np.ndarray | None = None
-    """Their numbers, rising; None where they are further rows."""
-
-    def take(self, rows: np.ndarray) -> KnownRows:
-        of_x = None if self.of_x is None else self.of_x[rows]
-        return replace(self, x=self.x[rows], mask=self.mask[rows], of_x=of_x)
-
-
-@dataclass(frozen=True)
-class RowRoles:
-    """What every row is for."""
-
-    rows: np.ndarray
-    """Rows to train on."""
-    held: np.ndarray
-    """Rows that leave training."""
-    held_mask: np.ndarray
-    """What is known of those: their label, or their candidates."""
-    clean: CleanRows | None = None
-    """Trusted rows for methods that learn from them; evaluated where nobody does."""
-    selection: CleanRows | None = None
-    """Rows to judge by that nobody learns from."""
-
-    def prepared(self, prepare: Said) -> RowRoles:
-        """The same with inputs as the network takes them."""
-        clean, selection = (p and replace(p, x=prepare(p.x)) for p in (self.clean, self.selection))
-        return replace(self, clean=clean, selection=selection)
-
-    def labels(self, rows: np.ndarray, trained: Said, held: Said) -> np.ndarray:
-        """(B, c): of some rows the pseudo-labels that `trained` gives, by their place in `self.rows`, and of
-        those that left training what `held` says of them."""
-        made = np.empty((len(rows), self.held_mask.shape[1]), dtype=np.float32)
-        outside = np.isin(rows, self.held)
-        made[~outside] = trained(np.searchsorted(self.rows, rows[~outside]))
-        if outside.any():
-            mask = self.held_mask[np.searchsorted(self.held, rows[outside])]
-            made[outside] = restricted(held(rows[outside]), mask)
-        return made
-
-
-def learns_from_clean(method: Method, recipe: Recipe, n_rows: int) -> bool:
-    """Whether clean rows have a part in the training beyond being evaluated."""
-    return method.clean_rows(recipe.rows_per_step(n_rows)) > 0 or recipe.clean_weight > 0
-
-
-def without_clean_rows(X: Any, candidates: Candidates, recipe: Recipe) -> RowRoles:
-    """All rows are trained on; only where patience asks for it some are held out to choose the epoch by."""
-    none = np.zeros(0, dtype=np.int64)
-    nothing = RowRoles(np.arange(len(X)), none, candidates.rows(none))
-    if recipe.clean_weight:
-        warnings.warn(
-            f"clean_weight = {recipe.clean_weight:g} has no effect: no clean rows were given.", stacklevel=4
-        )
-    if recipe.patience is None:
-        return nothing
-    if len(X) < 1 / HELD_OUT:
-        warnings.warn(
-            f"patience = {recipe.patience} has no effect: {len(X)} rows are too few to hold any out.",
-            stacklevel=4,
-        )
-        return nothing
-    split = hold_out(len(X), HELD_OUT, recipe.seed)
-    held, sets = split.validation, candidates.rows(split.validation)
-    return RowRoles(split.train, held, sets, selection=CleanRows(X[held], sets, "held-out sets"))
-
-
-def read_clean(clean: Any, X: np.ndarray, classes: np.ndarray, read: Said) -> KnownRows:
-    """Clean rows as users give them: a pair (X_clean, y_clean), or a vector with the labels of some rows.
-
-    `read` turns what a user passes as X_clean into an array.
-    """
-    pair = is_pair(clean)
-    x, what = (read(clean[0]), "y_clean") if pair else (X, "clean")
-    try:
-        labels = as_array(as_numpy(clean[1] if pair else clean))
-    except ValueError:  # parts of different shapes
-        labels = np.zeros(())
-    if pair and (labels.shape[:1] != (len(x),) or not len(x)):
-        raise ValueError(f"X_clean has {len(x)} rows, but y_clean has {len(clean[1])}.")
-    if not pair and labels.shape != (len(X),):
-        size = f" of {len(clean)}" if hasattr(clean, "__len__") else ""
-        shape = f"has shape {labels.shape}" if labels.ndim else f"is a {type(clean).__name__}{size}"
-        raise ValueError(
-            f"clean {shape}, but there are {len(X)} rows; give one entry per row (missing where unknown), "
-            "or a pair (X_clean, y_clean)."
-        )
-    rows = np.flatnonzero(known(labels)) if labels.ndim == 1 else np.arange(len(labels))
-    if not len(rows):
-        raise ValueError(f"{what} names no label at all: every entry is missing.")
-    columns = label_columns(labels, classes, what, rows=rows)
-    return KnownRows(x[rows], one_hot(columns, len(classes)), of_x=None if pair else rows)
-
-
-def with_clean_rows(n: int, clean: KnownRows, selection_share: float, seed: int) -> RowRoles:
-    """Those of n rows that are clean leave training; a share of all clean rows is kept aside to judge by."""
-    held = np.zeros(0, dtype=np.int64) if clean.of_x is None else clean.of_x
-    rows = np.setdiff1d(np.arange(n), held)
-    roles = RowRoles(rows, held, clean.mask[: len(held)], clean)
-    if not selection_share:
-        return roles
-    parts = clean.divide(selection_share, seed) if len(clean) > 1 else ()
-    if not parts or not all(map(len, parts)):
-        raise ValueError(
-            f"selection_share is {selection_share!r}, but {len(clean)} clean rows are too few to divide."
-        )
-    return replace(roles, clean=parts[0], selection=parts[1])

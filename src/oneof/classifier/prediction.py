@@ -13,16 +13,15 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from oneof.candidates import Candidates
 from oneof.candidates.cells import short
 from oneof.candidates.compact import restricted
 from oneof.classifier import scoring
 from oneof.classifier.calibration import ENOUGH, cool, temperature
-from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over
-from oneof.classifier.network import NetworkPart
+from oneof.classifier.inputs import as_numpy, holds_sets, label_columns, mask_over, one_hot
+from oneof.classifier.settings import EstimatorSettings
 
 
-class Predictions(NetworkPart):
+class Predictions(EstimatorSettings):
     """Prediction methods on top of the network's probabilities."""
 
     calibration_scores_: dict[str, np.ndarray]
@@ -109,7 +108,6 @@ class Predictions(NetworkPart):
             Rows whose most probable class is less probable than this get None instead of a class;
             `risk_coverage` helps to choose the number.
         """
-        check_is_fitted(self)
         return chosen(self.predict_proba(X, allowed), self.classes_, reject_below)
 
     def calibrate(self, X: Any, y: Any, *, record_accuracy: bool = False, probabilities: bool = True) -> Any:
@@ -137,16 +135,16 @@ class Predictions(NetworkPart):
         x = self.prepare(self._inputs(X, reset=False))
         if not len(x) == len(columns) > 0:
             raise ValueError(f"X has {len(x)} rows, but y has {len(columns)} labels.")
-        p = self._calibrate_on(x, columns, probabilities)
+        p = self.calibrate_prepared(x, columns, probabilities)
         if record_accuracy:
             self.checked_ = {"rows": len(p), "accuracy": float((p.argmax(axis=1) == columns).mean())}
         return self
 
-    def _calibrate_on(self, x: np.ndarray, columns: np.ndarray, probabilities: bool = True) -> np.ndarray:
+    def calibrate_prepared(self, x: Any, columns: np.ndarray, probabilities: bool = True) -> np.ndarray:
         """Calibrate on inputs that went through `prepare`. Returns their probabilities afterwards."""
         p = self.prepared_proba(x)
         if probabilities and len(p) >= ENOUGH:
-            self.set_temperature(temperature(p, columns[:, None] == np.arange(p.shape[1])))
+            self.set_temperature(temperature(p, one_hot(columns, p.shape[1])))
             p = self.prepared_proba(x)
         self.calibration_scores_ = scoring.calibration_scores(p, columns)
         return p
@@ -239,7 +237,7 @@ def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
         allowed = [allowed]
     if isinstance(allowed, set | frozenset):
         allowed = sorted(allowed, key=str)
-    if isinstance(allowed, Candidates) or holds_sets(allowed):
+    if holds_sets(allowed):
         mask = mask_over(allowed, classes)[0]
         if len(mask) != n:
             raise ValueError(f"allowed has {len(mask)} rows, but X has {n}; give one row each, or a list.")
@@ -251,12 +249,13 @@ def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
             columns = label_columns(names, classes, "allowed", strict=False)
             unknown = [name for name, k in zip(names.tolist(), columns) if k < 0]
             if unknown:
-                near = difflib.get_close_matches(str(unknown[0]), list(map(str, classes.tolist())), n=1)
-                advice = (
+                near = difflib.get_close_matches(str(unknown[0]), map(str, classes.tolist()), n=1)
+                meant = (
                     f"did you mean {near[0]!r}?" if near else f"the model knows {short(classes.tolist())}."
                 )
-                what = f"the class {unknown[0]!r}, which the model does not know; {advice}"
-                raise ValueError(f"allowed names {what}")
+                raise ValueError(
+                    f"allowed names the class {unknown[0]!r}, which the model does not know; {meant}"
+                )
             mask = np.zeros((1, len(classes)), dtype=bool)
             mask[0, columns] = True
     empty = np.flatnonzero(~mask.any(axis=1))

@@ -1,23 +1,32 @@
-"""The settings of an estimator: set, checked, as the recipe of a training; and rows that count more."""
+"""The settings of an estimator and what they become: the recipe of a training, features, the network."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from torch import Tensor
+from sklearn.utils.validation import validate_data
+from torch import nn
+from torch.nn.parameter import is_lazy
 
 from oneof.candidates import Candidates
 from oneof.candidates.cells import native, short
+from oneof.classifier.inputs import as_numpy
+from oneof.datasets.scaling import Scaling
 from oneof.methods import Method
-from oneof.nets import IMAGE_NETS
-from oneof.training import Recipe, TrainingError
+from oneof.nets import IMAGE_NETS, Net, as_net, build_net
+from oneof.nets.tabular import layer_sizes
+from oneof.tables.encoding import TableEncoder
+from oneof.training import Recipe
 from oneof.training.recipe import check_number, choose_device
+from oneof.training.sources import EVALUATION_BATCH, ROWS_IN_CACHE, StoredRows, in_batches, stay_in_file
+from oneof.views import ImageViews, RowItself, Views
 
 EPOCHS, FEWEST_STEPS, MOST_STEPS = 40, 800, 3000
 """Of a training whose length nobody gave; longer ones were worse (`results/fit_defaults`)."""
@@ -27,6 +36,8 @@ OF_RECIPE = ["batch_size", "optimiser", "lr", "weight_decay", "schedule", "patie
 CLEAN_WEIGHT, CLEAN_WEIGHT_OF_IMAGES = 1.0, 0.5
 """Of clean rows in the loss where nobody gave another: every method is better with them there
 (`results/table1`, `results/table2`), at these weights."""
+DENSE_LIMIT = 8 << 30
+"""Bytes that a sparse matrix may take as an array."""
 
 
 def default_epochs(n_rows: int, rows_per_step: int) -> int:
@@ -48,19 +59,9 @@ def clean_weight(given: float | None, n_clean: int, images: bool) -> float:
     return CLEAN_WEIGHT_OF_IMAGES if images else CLEAN_WEIGHT
 
 
-def set_sizes(sizes: np.ndarray) -> dict[str, Any]:
-    """How many rows there are and how large their sets: for the record of a model."""
-    return {
-        "rows": len(sizes),
-        "mean_set_size": round(float(sizes.mean()), 4),
-        "largest_set": int(sizes.max()),
-        "singletons": int((sizes == 1).sum()),
-    }
-
-
 @dataclass(repr=False, eq=False)
 class EstimatorSettings(ClassifierMixin, BaseEstimator):
-    """The part of `PartialLabelClassifier` that holds its settings, checks and sets them."""
+    """The settings of `PartialLabelClassifier`, and the recipe, the features and the network they become."""
 
     method: str | Method = "rplg+"
     _: KW_ONLY
@@ -90,6 +91,11 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
     verbose: bool = False
     warm_start: bool = False
 
+    classes_: np.ndarray = field(init=False)
+    net_: tuple[nn.Module, ...] = field(init=False)
+    scaling_: Scaling | None = field(init=False)
+    input_shape_: tuple[int, ...] = field(init=False)
+
     def recipe(self, n_rows: int | None = None) -> Recipe:
         """How `fit` will train on so many rows; raises on settings that cannot be meant."""
         check_number("clean_weight", self.clean_weight, optional=True)
@@ -116,7 +122,6 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
         }
         # numbers of numpy would be no plain values of a run's configuration
         recipe = Recipe(**{name: native(value) for name, value in given.items()})
-        recipe.check()
         if self.epochs is None and n_rows:
             recipe = replace(recipe, epochs=default_epochs(n_rows, recipe.rows_per_step(n_rows)))
         return recipe
@@ -166,67 +171,141 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
     def takes_more_than_tables(self) -> bool:
         return not isinstance(self.net, str) or self.net in IMAGE_NETS
 
+    # ---- from X to probabilities --------------------------------------------------------------
 
-# ---- `sample_weight` and `class_weight`, for any method ---------------------------------------
-
-
-def row_weights(
-    sample_weight: np.ndarray | None, class_weight: Any, candidates: Candidates
-) -> np.ndarray | None:
-    """The weight of every row, with mean 1; None where all are equal.
-
-    A class weight counts for a row as the mean over its candidates: one of them is right, nobody knows which.
-    """
-    if sample_weight is None and class_weight is None:
-        return None
-    made = np.ones(len(candidates)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if class_weight is not None:
-        sets = candidates.compact
-        share = 1 / sets.sizes[sets.rows]
-        mass = np.bincount(sets.positions, share, sets.n_classes)
-        weights = class_weights(class_weight, candidates.classes, mass)
-        made = made * np.bincount(sets.rows, share * weights[sets.positions], len(sets))
-    if not made.sum() > 0:
-        raise ValueError("all weights are 0: no row is left to learn from.")
-    return made / made.mean()
-
-
-def class_weights(given: Any, classes: tuple[Any, ...], mass: np.ndarray) -> np.ndarray:
-    """(c,): "balanced" gives every class the same sum, each row counted in equal parts for its candidates."""
-    if isinstance(given, str) and given == "balanced":
-        return mass.sum() / (len(classes) * np.maximum(mass, 1.0))
-    if not isinstance(given, Mapping):
-        raise ValueError(f'class_weight is {given!r}; give "balanced", a dictionary of class names, or None.')
-    unknown = [name for name in given if name not in classes]
-    if unknown:
-        raise ValueError(f"class_weight names the class {unknown[0]!r}; there are {list(classes)[:10]}.")
-    made = np.array([float(given.get(name, 1.0)) for name in classes])
-    if not (np.isfinite(made) & (made >= 0)).all():
-        raise ValueError(f"class_weight is {given!r}; give numbers of at least 0.")
-    return made
-
-
-class Weighted:
-    """A method whose loss counts every row by its weight; in everything else the method itself."""
-
-    def __init__(self, method: Method, weights: np.ndarray) -> None:
-        self.method = method
-        self.weights = torch.as_tensor(weights, dtype=torch.float32)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.method, name)
-
-    def params(self) -> dict[str, Any]:
-        """With a digest of the weights: a run folder continues no training with other ones."""
-        digest = hashlib.sha256(self.weights.numpy().tobytes()).hexdigest()[:16]
-        return {**self.method.params(), "row_weights": digest}
-
-    def loss(self, state: Any, batch: Any, step: Any) -> Tensor:
-        values = self.method.loss(state, batch, step)
-        if values.ndim == 0:
-            raise TrainingError(
-                f"{self.method.info.name} cannot weigh rows: its loss is one number for a whole batch.\n"
-                "  Leave out sample_weight and class_weight, or choose another method."
+    def _inputs(self, X: Any, reset: bool) -> np.ndarray:
+        encoder, columns = getattr(self, "encoder_", None), set(getattr(X, "columns", ()))
+        if encoder is not None:
+            missing = [name for name in encoder.column_names if name not in columns]
+            if not missing:
+                X = encoder.transform(X)
+                if not reset:
+                    return X  # checked by the encoder, which knows the names of its columns
+            elif len(missing) < len(encoder.column_names) and not columns.issuperset(encoder.feature_names):
+                raise ValueError(f"X lacks columns that the model was fitted on: {short(missing, 20)}.")
+        X = dense(as_numpy(X))
+        # features are scaled in double precision: in single, a column of time stamps would lose its digits
+        table = getattr(X, "ndim", 2) == 2
+        dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
+        X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self.takes_more_than_tables)
+        if reset:
+            self.input_shape_ = tuple(map(int, X.shape[1:]))
+        elif X.shape[1:] != getattr(self, "input_shape_", X.shape[1:]):
+            raise ValueError(
+                f"X has rows of shape {X.shape[1:]}, but the model was fitted on {self.input_shape_}."
             )
-        self.weights = self.weights.to(values.device)
-        return values * self.weights[batch.index].to(values.dtype)
+        return X
+
+    def _fitted_scaling(self, X: np.ndarray | StoredRows) -> Scaling | None:
+        if X.ndim != 2 and not (X.ndim == 4 and X.dtype == np.uint8):
+            return None
+        kind = self.scaling if X.ndim == 2 else "pixels"
+        if isinstance(X, StoredRows):
+            return Scaling.fit_blocks(X.split(X.block), kind)
+        return Scaling.fit(X, kind)
+
+    def _views(self) -> Views:
+        """What the network sees of a row in training."""
+        scaling = self.scaling_
+        if scaling is None or scaling.kind != "pixels":
+            return RowItself()
+        _, height, width = self.input_shape_
+        mean, std = (scaling.shift / 255).tolist(), (scaling.scale / 255).tolist()
+        if self.augment == "none":
+            return ImageViews(mean, std, policy="none", cutout=0, pad=0, flip=False)
+        return ImageViews(mean, std, cutout=min(height, width) // 2, pad=min(height, width) // 8)
+
+    def prepare(self, X: Any) -> Any:
+        """Checked inputs as the network takes them: tables scaled, images still bytes."""
+        if isinstance(X, StoredRows):
+            return StoredRows(X.x, self.prepare, X.rows)
+        if self.scaling_ is not None and self.scaling_.kind == "pixels":
+            return X
+        if self.scaling_ is None:
+            return np.ascontiguousarray(X, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            x = self.scaling_.apply(X)
+        if not np.isfinite(x).all():
+            i, k = np.argwhere(~np.isfinite(x))[0]
+            raise ValueError(
+                f"X[{i}, {k}] = {X[i, k]} is too large for float32, the precision of the network."
+            )
+        return x
+
+    def _make_net(self, x: np.ndarray) -> Net:
+        """A new net for scaled inputs."""
+        if isinstance(self.net, str):
+            inputs = x.shape[1] if x.ndim == 2 else tuple(x.shape[1:])
+            return build_net(self.net, inputs, len(self.classes_), **self.net_options())
+        example = self._views().plain(torch.from_numpy(x[:2]))
+        net = self.net
+        if callable(net) and not isinstance(net, nn.Module):
+            net = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), len(self.classes_))
+        return as_net(net, example, n_classes=len(self.classes_))
+
+    def _net_or_maker(self, x: np.ndarray) -> Net | Callable[[], Net]:
+        """What `train` gets: a network with weights of its own as it is, else how to make one once seeded."""
+        parts = self.net if isinstance(self.net, tuple | list) else [self.net]
+        own = all(isinstance(part, nn.Module) for part in parts)
+        if own and not any(is_lazy(p) for part in parts for p in part.parameters()):
+            return self._make_net(x)
+        return lambda: self._make_net(x)
+
+    def _present_net(self, x: np.ndarray) -> nn.Module:
+        """A copy of the network of the fit before, as it is."""
+        net = self.net_[0]
+        if isinstance(self.net, str):
+            with torch.device("meta"):  # takes no memory and draws nothing
+                wanted = self._make_net(x)
+            shapes = [{name: value.shape for name, value in n.state_dict().items()} for n in (net, wanted)]
+            if shapes[0] != shapes[1]:
+                raise ValueError(
+                    "warm_start goes on with the network of the fit before, but net, hidden or batch_norm "
+                    f"ask for another one ({self.net}).\n  Set them back, or fit with warm_start=False."
+                )
+        return deepcopy(net)
+
+    def net_options(self) -> dict[str, Any]:
+        if self.net != "mlp":
+            return {}
+        return {"hidden": layer_sizes(self.hidden), "batch_norm": bool(self.batch_norm)}
+
+    def prepared_proba(self, x: Any) -> np.ndarray:
+        """Class probabilities of inputs that went through `prepare`."""
+        device = choose_device(self.device)
+        nets = [net.to(device) for net in self.net_]
+        dtype = next((p.dtype for p in nets[0].parameters()), torch.float32)
+
+        def probabilities(batch: torch.Tensor) -> torch.Tensor:
+            logits = torch.stack([net(batch.to(dtype)) for net in nets]).mean(dim=0)
+            return logits.double().softmax(dim=-1).cpu()
+
+        size = EVALUATION_BATCH if device.type == "cuda" else ROWS_IN_CACHE if x.ndim == 2 else 256
+        made = in_batches(probabilities, x, views=self._views(), modules=nets, device=device, size=size)
+        return made.numpy()
+
+    def _raw_probabilities(self, X: Any) -> np.ndarray:
+        return self.prepared_proba(self.prepare(stay_in_file(X, self._inputs(X, reset=False))))
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array, if there is room for it; the rest as it is."""
+    if not issparse(X):
+        return X
+    if X.shape[0] * X.shape[1] * 8 > DENSE_LIMIT:
+        raise ValueError(
+            f"X is sparse, and as an array of {X.shape[0]:,} rows and {X.shape[1]:,} columns it would take "
+            f"more than {DENSE_LIMIT >> 30} GiB.\n  Reduce it first: sklearn.decomposition.TruncatedSVD(300)."
+        )
+    return X.toarray()
+
+
+def encoder_for(X: Any) -> TableEncoder | None:
+    """How a data frame with texts, categories or gaps becomes features; None where X is numbers already."""
+    if not hasattr(X, "columns") or not len(X):
+        return None
+    for name in X.columns:
+        column = np.asarray(X[name])
+        if column.dtype.kind not in "biuf" or (column.dtype.kind == "f" and np.isnan(column).any()):
+            return TableEncoder.fit(X)
+    return None

@@ -152,7 +152,8 @@ def unpack(archive: Path | str, folder: Path | str, top: str | None = None, limi
     try:
         with reading(archive, "archive", "fetch it again"):
             written = _write_members(archive, beside, limit)
-        wanted = [name for name in written if top is None or name.parts[0] == top]
+        # a name may stand in an archive twice: the later one counts
+        wanted = [name for name in dict.fromkeys(written) if top is None or name.parts[0] == top]
         if not wanted:
             raise DataError(f"{archive}: nothing to unpack{f' below {top}/' if top else ''}; fetch it again.")
         _move(wanted, beside, folder)

@@ -76,12 +76,8 @@ def split_80_10_10(n: int, seed: int, labels: Any = None) -> Split:
     labels : array (n,), optional
         True labels; the parts are then stratified as far as the classes allow.
     """
-    rng, groups = _start(n, 3, seed, labels)
     part = max(1, round(n / 10))
-    held, stratified = _choose(np.arange(n), 2 * part, groups, rng)
-    test, _ = _choose(held, part, groups, rng)
-    facts = {"rule": "80/10/10", "rows": n, "seed": int(seed), "stratified": stratified}
-    return Split(np.setdiff1d(np.arange(n), held), np.setdiff1d(held, test), test, facts)
+    return _divide({"rule": "80/10/10", "rows": n}, 3, seed, labels, 2 * part, tested=part)
 
 
 def hold_out(n: int, share: float, seed: int, labels: Any = None) -> Split:
@@ -98,18 +94,17 @@ def hold_out(n: int, share: float, seed: int, labels: Any = None) -> Split:
     labels : array (n,), optional
         True labels; the held-out rows are then stratified as far as the classes allow.
     """
-    rng, groups = _start(n, 2, seed, labels)
     if not 0 < share < 1:
         raise DataError(f"share = {share!r}: give the held-out share as a number between 0 and 1.")
     size = min(n - 1, max(1, round(share * n)))
-    held, stratified = _choose(np.arange(n), size, groups, rng)
-    known = {"rule": "hold-out", "rows": n, "share": float(share)}
-    facts = known | {"seed": int(seed), "stratified": stratified}
-    return Split(np.setdiff1d(np.arange(n), held), held, provenance=facts)
+    return _divide({"rule": "hold-out", "rows": n, "share": float(share)}, 2, seed, labels, size)
 
 
-def _start(n: int, least: int, seed: int, labels: Any) -> tuple[np.random.Generator, np.ndarray | None]:
-    """The generator of a split and the class of every row, where labels are given; both checked."""
+def _divide(
+    facts: dict[str, Any], least: int, seed: int, labels: Any, held_out: int, tested: int = 0
+) -> Split:
+    """A split that holds out some rows, of which some are for testing."""
+    n = facts["rows"]
     if n < least:
         raise DataError(f"n = {n!r}: this split needs at least {least} rows.")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -124,7 +119,11 @@ def _start(n: int, least: int, seed: int, labels: Any) -> tuple[np.random.Genera
                 f"labels have shape {values.shape}, but there are {n} rows; give one label per row."
             )
         groups = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    return np.random.default_rng(int(seed)), groups
+    rng = np.random.default_rng(int(seed))
+    held, stratified = _choose(np.arange(n), held_out, groups, rng)
+    test = _choose(held, tested, groups, rng)[0] if tested else held[:0]
+    facts |= {"seed": int(seed), "stratified": stratified}
+    return Split(np.setdiff1d(np.arange(n), held), np.setdiff1d(held, test), test, facts)
 
 
 def _choose(

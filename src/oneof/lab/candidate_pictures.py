@@ -9,9 +9,8 @@ import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.describe import co_occurrence
-from oneof.lab.panels import COLOURS, by_data, panels
+from oneof.lab.panels import COLOURS, by_data, panels, save
 from oneof.lab.tables import title
-from oneof.tables.files import write_with
 
 
 def save_size_chart(candidates: Candidates, path: Path) -> Path:
@@ -21,8 +20,7 @@ def save_size_chart(candidates: Candidates, path: Path) -> Path:
         axes.bar(sizes, counts / len(candidates), color=COLOURS[0])
         axes.set(xlabel="candidates per row", ylabel="share of rows", title=candidates.describe())
         axes.xaxis.get_major_locator().set_params(integer=True)
-        write_with(path, lambda out: figure.savefig(out, format="png"))
-    return path
+        return save(figure, path, ["png"])
 
 
 def save_heat_map(candidates: Candidates, path: Path) -> Path:
@@ -41,8 +39,7 @@ def save_heat_map(candidates: Candidates, path: Path) -> Path:
             axes.set_xticks(range(k), names, rotation=90, fontsize=7)
             axes.set_yticks(range(k), names, fontsize=7)
         axes.set_title("candidates that occur together")
-        write_with(path, lambda out: figure.savefig(out, format="png"))
-    return path
+        return save(figure, path, ["png"])
 
 
 def save_sizes_by_data(facts: dict[str, Any], path: Path) -> Path | None:

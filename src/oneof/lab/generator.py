@@ -29,8 +29,8 @@ from oneof.methods.baselines import Oracle
 from oneof.nets import Net, mlp
 from oneof.tables.errors import DataError
 from oneof.tables.files import replacing, write_text, write_with
-from oneof.training import Recipe, train
-from oneof.training.predict import in_batches
+from oneof.training import Recipe, Trained, train
+from oneof.training.sources import in_batches
 from oneof.views import RowItself
 
 if TYPE_CHECKING:
@@ -52,29 +52,25 @@ class Pixels(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    def __init__(self, data: DataSet) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1) * 255)
-        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1) * 255)
+        for name in ("mean", "std"):
+            by_channel = torch.tensor(data.facts.get(name, (0.5,) * data.x_train.shape[1]))
+            self.register_buffer(name, by_channel.view(-1, 1, 1) * 255)
 
     def forward(self, x: Tensor) -> Tensor:
         return (x.to(self.mean.dtype) - self.mean) / self.std
 
 
-def _pixels(data: DataSet) -> Pixels:
-    channels = data.x_train.shape[1]
-    return Pixels(data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.5,) * channels))
-
-
 def _image_mlp(data: DataSet) -> Net:
     """The network of VALEN for the MNIST family: 300-301-302-303 with batch normalisation."""
     inner = mlp(int(np.prod(data.x_train.shape[1:])), len(data.classes), hidden=(300, 301, 302, 303))
-    return Net(nn.Sequential(_pixels(data), nn.Flatten(), inner.features), inner.head)
+    return Net(nn.Sequential(Pixels(data), nn.Flatten(), inner.features), inner.head)
 
 
 def _image_conv(data: DataSet) -> Net:
     """Six convolutions, three resolutions, mean over the last map."""
-    layers: list[nn.Module] = [_pixels(data)]
+    layers: list[nn.Module] = [Pixels(data)]
     width = data.x_train.shape[1]
     for size in (64, 128, 256):
         for _ in range(2):
@@ -136,37 +132,43 @@ def beliefs(
     generator = GENERATORS.get(data.name, _TABLE)
     recipe = replace(generator.recipe, device=device)
     recipe = recipe if epochs is None else replace(recipe, epochs=epochs)
-    return _train_and_store(data, replace(generator, recipe=recipe), folder / "candidates", progress)
+    trained = train(
+        Oracle(),
+        lambda: generator.build(data),
+        _as_rows(data.x_train),
+        Candidates.from_labels(data.y_train, classes=range(len(data.classes))),
+        recipe=recipe,
+        progress=progress,
+        title=f"generator of {data.name}",
+    )
+    return _stored(trained, data, generator.net, recipe, folder / "candidates")
 
 
-def _train_and_store(data: DataSet, generator: Generator, inside: Path, progress: Progress | None) -> Beliefs:
-    candidates = Candidates.from_labels(data.y_train, classes=range(len(data.classes)))
-    title, rows = f"generator of {data.name}", _as_rows(data.x_train)
-    options: dict[str, Any] = {"recipe": generator.recipe, "progress": progress, "title": title}
-    trained = train(Oracle(), lambda: generator.build(data), rows, candidates, **options)
+def _stored(trained: Trained, data: DataSet, name: str, recipe: Recipe, inside: Path) -> Beliefs:
+    """What a trained generator says of the data, kept for the next time."""
     net = trained.state.net
     logits = _logits(net, data.x_train)
     test = None
     if data.x_test is not None and data.y_test is not None:
-        test = round(_accuracy(_logits(net, data.x_test), data.y_test), 5)
+        test = _accuracy(_logits(net, data.x_test), data.y_test)
     facts: dict[str, Any] = {
         "data_set": data.name,
         "n": len(data.y_train),
         "classes": len(data.classes),
         "labels_sha256": _digest(data.y_train),
         "generator": {
-            "network": generator.net,
+            "network": name,
             "parameters": sum(p.numel() for p in net.parameters() if p.requires_grad),
             "mode": "eval",
-            "recipe": asdict(generator.recipe),
+            "recipe": asdict(recipe),
             "seconds": round(trained.seconds, 1),
-            "train_accuracy": round(_accuracy(logits, data.y_train), 5),
+            "train_accuracy": _accuracy(logits, data.y_train),
             "test_accuracy": test,
             "torch": torch.__version__,
         },
     }
     q = wrong_label_q(logits, data.y_train).astype(np.float32)
-    stem = f"{data.name}_{generator.net}"
+    stem = f"{data.name}_{name}"
     with replacing(inside / f"{stem}.safetensors") as beside:
         save_file({name: value.contiguous().cpu() for name, value in net.state_dict().items()}, beside)
     write_text(inside / f"{stem}.json", json.dumps(facts, indent=1) + "\n")
@@ -190,4 +192,4 @@ def _digest(labels: np.ndarray) -> str:
 
 
 def _accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
-    return float((logits.argmax(axis=1) == labels).mean())
+    return round(float((logits.argmax(axis=1) == labels).mean()), 5)

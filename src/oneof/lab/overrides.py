@@ -27,7 +27,7 @@ WORDS = {"policy": tuple(POLICIES), "scaling": tuple(SCALINGS)}
 def override(protocol: Protocol, given: BenchOptions) -> Protocol:
     """The protocol with what was given in place of its own values."""
     changes: dict[str, Any] = {}
-    for name in ("splits", "epochs", "configurations"):
+    for name in ("splits", "epochs", "configurations", "workers"):
         number = getattr(given, name)
         if number is not None and number < 1:
             raise LabError(f"--{name} {number}: give a number of at least 1.")
@@ -44,7 +44,7 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
         unknown = [name for name in given.nets if name not in NETS]
         if unknown:
             raise LabError(f"there is no net {unknown[0]!r}; there are {', '.join(NETS)}.")
-        changes["nets"] = tuple(given.nets)
+        changes["nets"] = tuple(dict.fromkeys(given.nets))  # one that is named twice is still one
     if given.splits is not None:
         changes["seeds"] = tuple(range(protocol.seeds[0], protocol.seeds[0] + given.splits))
     if given.epochs is not None:
@@ -57,10 +57,11 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
         changes["curves"] = given.curves
     made = replace(protocol, **changes)
     for setting in given.set:
-        made = _set(made, setting)
-        recipe = {**made.recipe, **made.report_recipe, "lr": made.lr, "weight_decay": made.weight_decay}
+        key, value = read_setting(setting, "rplg.alpha=0.3")
         try:  # now: else every job would fail, and its failure be recorded
-            Recipe(**recipe).check()
+            made = _with_value(made, key, value)
+            shared = {"lr": made.lr, "weight_decay": made.weight_decay}
+            Recipe(**{**made.recipe, **made.report_recipe, **shared})
         except (TypeError, ValueError) as error:
             raise LabError(f"--set {setting}: {error}") from None
     return made
@@ -97,42 +98,41 @@ def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
     return tuple(found.values())
 
 
-def _set(protocol: Protocol, setting: str) -> Protocol:
-    """`recipe.epochs=50`, `search.seed=1`, `lr=0.1`, `rplg.alpha=0.3` (a method's hyper-parameter)."""
-    key, value = read_setting(setting, "rplg.alpha=0.3")
+def _with_value(protocol: Protocol, key: str, value: Any) -> Protocol:
+    """With `recipe.epochs`, `search.seed`, `lr` or `rplg.alpha` (a method's hyper-parameter) set."""
     owner, dot, name = key.rpartition(".")
+    search = protocol.search
+    if not dot:
+        if key not in ("lr", "weight_decay", "scaling", "policy"):
+            raise LabError(f"{protocol.name} has no {key!r} that can be set.")
+        if key in WORDS and value not in WORDS[key]:
+            raise LabError(f"there is no such {key}; there are {', '.join(WORDS[key])}.")
+        return replace(protocol, **{key: value})
     if owner == "recipe":
-        known = {f.name for f in fields(Recipe)}
-        if name not in known - {"seed", "device", "lr", "weight_decay"}:
-            raise LabError(f"--set {setting}: the recipe has no {name!r}; it has {', '.join(sorted(known))}.")
+        known = {f.name for f in fields(Recipe)} - {"seed", "device", "lr", "weight_decay"}
+        if name not in known:
+            raise LabError(f"the recipe has no {name!r} that can be set; it has {', '.join(sorted(known))}.")
         return replace(protocol, recipe={**protocol.recipe, name: value})
     if owner == "search":
-        search = protocol.search
         known = {f.name for f in fields(Search)} - {"grids"}
         if search is not None and search.grids:
             known = {"seeds"}  # all else belongs to random draws
         if search is None or name not in known:
-            raise LabError(f"--set {setting}: the search of {protocol.name} has no {name!r} that can be set.")
+            raise LabError(f"the search of {protocol.name} has no {name!r} that can be set.")
         if isinstance(getattr(search, name), tuple) and not isinstance(value, list):
-            raise LabError(f"--set {setting}: write a list, such as search.{name}=[{value}].")
+            raise LabError(f"write a list, such as search.{name}=[{value}].")
         change: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
         return replace(protocol, search=replace(search, **change))
-    if not dot:
-        if key not in ("lr", "weight_decay", "scaling", "policy"):
-            raise LabError(f"--set {setting}: {protocol.name} has no {key!r} that can be set.")
-        words = WORDS.get(key)
-        if words is not None and value not in words:
-            raise LabError(f"--set {setting}: there is no such {key}; there are {', '.join(words)}.")
-        return replace(protocol, **{key: value})
     entries = [e for e in protocol.entries if owner in (e.label, e.method)]
     if not entries:
-        raise LabError(f"--set {setting}: {protocol.name} has no method {owner!r}.")
+        raise LabError(f"{protocol.name} has no method {owner!r}.")
     make_method(entries[0].method, {name: value})
-    search = protocol.search
     if search is not None and search.grids:  # a value that is given is not searched
-        grids = {method: dict(grid) for method, grid in search.grids.items()}
-        for e in entries:
-            grids.get(e.method, {}).pop(name, None)
+        methods = {e.method for e in entries}
+        grids = {
+            method: {n: values for n, values in grid.items() if n != name or method not in methods}
+            for method, grid in search.grids.items()
+        }
         protocol = replace(protocol, search=replace(search, grids=grids))
     given = {e.label: replace(e, params={**e.params, name: value}) for e in entries}
     return replace(protocol, entries=tuple(given.get(e.label, e) for e in protocol.entries))

@@ -74,11 +74,11 @@ WITHOUT_DATE: dict[str, dict[str, None]] = {
 }
 
 
-def save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path, kinds: Sequence[str] = ("pdf", "png")) -> Path:
     """PNG for screens and PDF for print; the same records give the same file."""
-    for kind, metadata in WITHOUT_DATE.items():
-        write = partial(figure.savefig, format=kind, bbox_inches="tight", metadata=metadata)
-        write_with(path.with_suffix(f".{kind}"), write)
+    for kind in kinds:
+        options = {"format": kind, "bbox_inches": "tight", "metadata": WITHOUT_DATE[kind]}
+        write_with(path.with_suffix(f".{kind}"), partial(figure.savefig, **options))
     return path
 
 

@@ -26,8 +26,8 @@ class Cell:
     data: str
     net: str
     entry: Row
-    configurations: list[dict[str, Any]]
-    search: list[list[Job]]
+    configurations: list[dict[str, Any]] = field(default_factory=list)
+    search: list[list[Job]] = field(default_factory=list)
     """Per configuration the trainings on the search splits; empty where nothing is searched."""
     chosen: int | None = None
     report: list[Job] = field(default_factory=list)
@@ -81,22 +81,21 @@ class Plan:
             for net in protocol.nets:
                 made: dict[str, Cell] = {}
                 for entry in protocol.entries:
-                    parent = made.get(entry.tuned_as) if entry.tuned_as else None
-                    made[entry.label] = self._cell(name, net, entry, parent)
+                    made[entry.label] = self._cell(name, net, entry, made.get(entry.tuned_as or ""))
                 self.cells += made.values()
         self.handed_out: set[str] = set()
 
     def _cell(self, data: str, net: str, entry: Row, parent: Cell | None) -> Cell:
-        if parent is not None:
-            return Cell(data, net, entry, [], [], parent=parent)
         p = self.protocol
-        shared = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
-        cell = Cell(data, net, entry, configurations(entry.method, p.search, shared, entry.params), [])
-        if p.search is None or len(cell.configurations) == 1:  # there is nothing to choose from
-            cell.chosen = 0
-        else:
-            seeds = p.search.seeds
-            cell.search = [[self._job(cell, one, s, True) for s in seeds] for one in cell.configurations]
+        cell = Cell(data, net, entry, parent=parent)
+        if parent is None:
+            shared = {"lr": p.lr, "weight_decay": p.weight_decay, "scaling": p.scaling}
+            cell.configurations = configurations(entry.method, p.search, shared, entry.params)
+            if p.search is None or len(cell.configurations) == 1:  # there is nothing to choose from
+                cell.chosen = 0
+            else:
+                seeds = p.search.seeds
+                cell.search = [[self._job(cell, one, s, True) for s in seeds] for one in cell.configurations]
         return cell
 
     def _job(self, cell: Cell, values: Mapping[str, Any], seed: int, searching: bool) -> Job:

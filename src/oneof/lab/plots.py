@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t
 
 from oneof.lab.panels import COLOURS, MARKERS, QUIET, WIDTH, by_data, panels, save, style
 from oneof.lab.paper import published
@@ -52,8 +53,6 @@ def _plot_curve(axis: Any, cell: CellResult | None, column: str, scale: float, *
 
 def accuracies(part: NetResult, path: Path) -> Path | None:
     """Mean accuracy of every row with a 95 % interval of the mean, and the published number."""
-    from scipy.stats import t
-
     labels, table = list(reversed(part.labels)), part.protocol.paper_table
     data = list(part.rows)
     compared = any(published(table, n, d) for n in labels for d in data)
@@ -147,13 +146,14 @@ def by_value(x: str, part: NetResult, path: Path) -> Path | None:
         for label, cell in part.rows[d].items():
             if (value := value_of(label)) is not None:
                 lines.setdefault(names[label], {})[value] = cell
-        for i, (name, cells) in enumerate(lines.items()):
-            values, y = np.array(list(cells)), np.array([c.mean for c in cells.values()])
-            error = np.array([c.std / np.sqrt(len(c.records)) for c in cells.values()])
-            axis.fill_between(values, y - error, y + error, color=COLOURS[i], alpha=0.2, linewidth=0)
-            axis.plot(values, y, "o-", color=COLOURS[i], ms=4, label=name.rstrip(","))
+        for i, (name, by_number) in enumerate(lines.items()):
+            values = sorted(by_number)  # rows stand in the order in which they were asked for
+            cells, colour = [by_number[value] for value in values], COLOURS[i % len(COLOURS)]
+            y, error = np.array([(c.mean, c.std / np.sqrt(len(c.records))) for c in cells]).T
+            axis.fill_between(values, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
+            axis.plot(values, y, "o-", color=colour, ms=4, label=name.rstrip(","))
             best = int(y.argmax())
-            axis.plot(values[best], y[best], "D", color=COLOURS[i], ms=6, zorder=4)
+            axis.plot(values[best], y[best], "D", color=colour, ms=6, zorder=4)
         axis.margins(y=0.25)
 
     several = len(set(names.values())) > 1

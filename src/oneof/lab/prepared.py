@@ -7,21 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.cells import is_missing
+from oneof.candidates.generate import instance_sets
 from oneof.candidates.questions import about_features, ask
+from oneof.datasets import DataSet, load
+from oneof.datasets.ready_made import ready_made_sets
 from oneof.lab import LabError
+from oneof.lab.generator import beliefs
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import KINDS, read_table
-
-if TYPE_CHECKING:
-    from oneof.datasets import DataSet
 
 DEFAULT_COLUMNS = {"column": "candidates", "truth": "truth"}
 
@@ -49,7 +50,7 @@ class Prepared:
     def hash(self) -> str:
         """Digest of features, candidate sets and true labels."""
         digest = hashlib.sha256(self.candidates.hash.encode())
-        digest.update(np.ascontiguousarray(self.x).tobytes())
+        digest.update(np.ascontiguousarray(self.x).data.cast("B"))
         digest.update(self.truth.astype("<i8").tobytes())
         return digest.hexdigest()[:16]
 
@@ -84,9 +85,11 @@ def prepare(name: str, rule: Mapping[str, Any] | None = None, robbed: float = 0.
 
 
 @lru_cache(maxsize=16)  # the draws of all trials of a data set: a plan asks for them entry by entry
-def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
-    given = dict(rule)
-    data = _own_table(name, given) if is_table(name) else _loaded(name)
+def _prepare(name: str, given: tuple[tuple[str, Any], ...]) -> Prepared:
+    columns = dict(given)
+    robbed = columns.pop("robbed", 0.0)
+    rule: dict[str, Any] | None = columns
+    data = _own_table(name, columns) if is_table(name) else _loaded(name)
     if not is_file(name):
         name = data.name  # the registry's spelling; a file keeps its path, by which others find it
     test = pixels = None
@@ -95,16 +98,15 @@ def _prepare(name: str, rule: tuple[tuple[str, Any], ...]) -> Prepared:
     if data.x_train.ndim == 4:
         channels = data.x_train.shape[1]
         pixels = (data.facts.get("mean", (0.5,) * channels), data.facts.get("std", (0.25,) * channels))
-    robbed = given.pop("robbed", 0.0)
-    drawn_by: dict[str, Any] | None = given
-    if data.candidates is not None:
-        candidates, drawn_by = data.candidates, given if is_table(name) else None
-    else:
-        drawn_by = given or candidate_rule(len(data.classes))
-        candidates = _drawn(data, drawn_by)
+    candidates = data.candidates
+    if candidates is None:
+        rule = rule or candidate_rule(len(data.classes))
+        candidates = _drawn(data, rule)
+    elif not is_table(name):
+        rule = None
     if robbed:
-        candidates, drawn_by = without_truth(candidates, robbed), {**(drawn_by or {}), "robbed": robbed}
-    return Prepared(name, data.x_train, candidates, data.y_train, drawn_by, test, pixels)
+        candidates, rule = without_truth(candidates, robbed), {**(rule or {}), "robbed": robbed}
+    return Prepared(name, data.x_train, candidates, data.y_train, rule, test, pixels)
 
 
 def is_table(name: str) -> bool:
@@ -118,8 +120,6 @@ def is_file(name: str) -> bool:
 
 def _own_table(name: str, columns: Mapping[str, str]) -> DataSet:
     """A table with a column of candidates and one of true labels; rows without either are left out."""
-    from oneof.datasets import DataSet
-
     sets, truth = (columns.get(part, default) for part, default in DEFAULT_COLUMNS.items())
     accept, table = columns.get("accept", "").split(), read_table(name)
     given = table.column(sets)
@@ -151,27 +151,15 @@ def without_truth(candidates: Candidates, share: float) -> Candidates:
 
 @lru_cache(maxsize=2)
 def _loaded(name: str) -> DataSet:
-    from oneof.datasets import load
-
     return load(name)
 
 
-def _drawn(data: Any, rule: dict[str, Any]) -> Candidates:
-    from oneof.candidates.generate import flip_sets, instance_sets, uniform_sets
-    from oneof.datasets.ready_made import ready_made_sets
-    from oneof.lab.generator import beliefs
-
-    n_classes = len(data.classes)
-    kind, seed = rule["rule"], rule["seed"]
-    if kind == "instance":
-        # stored sets are the same everywhere; a generator that is trained anew gives slightly other ones
-        ready = ready_made_sets(data.name, rule["rate"], seed, data.y_train, data.classes)
-        if ready is not None:
-            return ready
-        q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
-        return instance_sets(data.y_train, rule["rate"], seed, q=q, classes=data.classes)
-    if kind == "flips":
-        return flip_sets(data.y_train, n_classes, rule["rate"], seed, classes=data.classes)
-    if kind == "uniform":
-        return uniform_sets(data.y_train, n_classes, seed, classes=data.classes)
-    raise LabError(f"unknown rule {kind!r} for candidate sets; there are instance, flips and uniform.")
+def _drawn(data: DataSet, rule: Mapping[str, Any]) -> Candidates:
+    if rule["rule"] != "instance":
+        raise LabError(f"unknown rule {rule['rule']!r} for candidate sets; there is instance.")
+    # stored sets are the same everywhere; a generator that is trained anew gives slightly other ones
+    ready = ready_made_sets(data.name, rule["rate"], rule["seed"], data.y_train, data.classes)
+    if ready is not None:
+        return ready
+    q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
+    return instance_sets(data.y_train, rule["rate"], rule["seed"], q=q, classes=data.classes)

@@ -43,19 +43,20 @@ class JobTimes:
 
     def expected(self, config: Mapping[str, Any]) -> float | None:
         """Seconds of a job; None: nothing like it was ever run."""
-        key = group(config)
+        return self._expected(group(config), config["recipe"]["epochs"])
+
+    def _expected(self, key: tuple[str, ...], epochs: int) -> float | None:
         found = next((self.per_epoch[kind] for kind in (key, key[2:], ()) if kind in self.per_epoch), None)
-        return None if found is None else float(np.mean(found)) * config["recipe"]["epochs"]
+        return None if found is None else float(np.mean(found)) * epochs
 
     def left(self, plan: Plan, slots: int) -> float | None:
         """Of the whole protocol; reported jobs are counted before they are known."""
         if not self.per_epoch:
             return None
-        left = 0.0
+        left, epochs = 0.0, plan.protocol.recipe["epochs"]
         for cell in plan.cells:
-            like: dict[str, Any] = {"data": {"name": cell.data}, "method": {"name": cell.entry.method}}
-            like |= {"net": net_for(cell.net, cell.data), "recipe": plan.protocol.recipe}
-            left += (plan.open_jobs(cell) + plan.to_come(cell)) * (self.expected(like) or 0.0)
+            key = (cell.data, net_for(cell.net, cell.data)["name"], cell.entry.method)
+            left += (plan.open_jobs(cell) + plan.to_come(cell)) * (self._expected(key, epochs) or 0.0)
         return left / max(1, slots)
 
     @property
@@ -94,49 +95,42 @@ class LabProgress:
         self.plan, self.slots, self.times = plan, slots, times
         self.stream = stream or sys.stderr
         self.began = self.shown = time.monotonic()
-        self.failures, self.done = 0, plan.done
+        self.failures = 0
         self.bar: Any = None
 
     def __enter__(self) -> LabProgress:
         if self.stream.isatty():
             with suppress(ImportError):  # without rich there are lines
                 self.bar = rich_bars(30, self.stream)
-        if self.bar is not None:
-            self.bar.start()
-            name, total = self.plan.protocol.name, self.plan.total
-            self.task = self.bar.add_task(name, total=total, completed=self.done, facts="")
-        else:
-            self._line(0)
+                self.bar.start()
+                self.task = self.bar.add_task(self.plan.protocol.name, facts="")
+        self._show()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._show()
         if self.bar is not None:
             self.bar.stop()
-        else:
-            self._line(0)
 
     def update(self, records: list[Record], running: int) -> None:
         for record in records:
-            self.done += 1
             self.times.add(record)
             if record["status"] == "failed":
                 self.failures += 1
                 self._say(f"failed: {describe(record)}")
-        if self.bar is not None:
-            facts = self._facts(running)
-            self.bar.update(self.task, total=self.plan.total, completed=self.done, facts=facts)
-        elif records and time.monotonic() - self.shown > EVERY_SECONDS:
-            self._line(running)
+        if self.bar is not None or (records and time.monotonic() - self.shown > EVERY_SECONDS):
+            self._show(running)
 
-    def _facts(self, running: int) -> str:
-        left = self.times.left(self.plan, self.slots)
+    def _show(self, running: int = 0) -> None:
+        left, done, total = self.times.left(self.plan, self.slots), self.plan.done, self.plan.total
         ending = "" if left is None else f"  {clock(left)} left"
-        return f"{running} running  {self.failures} failed{ending}"
-
-    def _line(self, running: int) -> None:
-        self.shown = time.monotonic()
-        text = f"{self.plan.protocol.name}  {self.done}/{self.plan.total} done  {self._facts(running)}"
-        self._say(f"{text}  {clock(self.shown - self.began)} elapsed")
+        facts = f"{running} running  {self.failures} failed{ending}"
+        if self.bar is not None:
+            self.bar.update(self.task, total=total, completed=done, facts=facts)
+        else:
+            self.shown = time.monotonic()
+            elapsed = clock(self.shown - self.began)
+            self._say(f"{self.plan.protocol.name}  {done}/{total} done  {facts}  {elapsed} elapsed")
 
     def _say(self, text: str) -> None:
         if self.bar is not None:

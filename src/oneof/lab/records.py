@@ -189,14 +189,11 @@ def alone(folder: Path) -> Iterator[None]:
     """One lab at a time in a folder; its lock is freed however the process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     only_plain_entries(folder, (".lock",), LabError)  # locking a link empties what it leads to
-    lock = FileLock(folder / ".lock", timeout=0)
     try:
-        lock.acquire()
+        lock = FileLock(folder / ".lock").acquire(timeout=0)
     except Timeout:
         raise LabError(
             f"another lab is writing to {folder}.\n  Wait until it is done, or give another folder with --to."
         ) from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()

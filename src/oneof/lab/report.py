@@ -58,9 +58,12 @@ class Figure:
 def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list[Path]]:
     """Write `report.md`, `report.html`, `tables.tex`, `summary.json` and `figures/` into the folder."""
     results = read_folder(folder)
-    values = _compose(folder, results, folder / "figures" if figures else None)
-    parts = [part for section in values["sections"] for part in section["nets"]]
-    tables = [f"{as_comment(part['head'])}\n{as_latex(part['table'])}" for part in parts]
+    values = _what_pages_say(folder, results, folder / "figures" if figures else None)
+    tables = [
+        as_comment(f"{result.protocol.name}, {net}: {result.protocol.title}") + f"\n{as_latex(grid(part))}"
+        for result in results
+        for net, part in result.nets.items()
+    ]
     made = {"tables.tex": "\n\n".join(tables) + "\n"}
     made |= {name: render(name, **values) for name in ("report.md", "report.html")}
     for name, text in made.items():
@@ -70,47 +73,37 @@ def write_report(folder: Path, figures: bool = True) -> tuple[list[Result], list
 
 def drawn_report(folder: Path, figures: Path) -> str:
     """The text of `report.md`, with its pictures drawn into another folder than that of the records."""
-    return render("report.md", **_compose(folder, read_folder(folder), figures))
+    return render("report.md", **_what_pages_say(folder, read_folder(folder), figures))
 
 
-def _compose(folder: Path, results: list[Result], figures: Path | None) -> dict[str, Any]:
-    """What the pages say."""
+def _what_pages_say(folder: Path, results: list[Result], figures: Path | None) -> dict[str, Any]:
+    """Results, what to ask of them, and their pictures."""
     facts = {name: known for result in results for name, known in result.plan["data"].items()}
+    asked = (grid, verdict, comparisons, cost, chosen, tried, over_cells, failures, as_markdown)
     drawn = None if figures is None else save_sizes_by_data(facts, figures / "sizes.png")
     return {
-        "sections": [make_section(result, figures) for result in results],
+        "name": folder.resolve().name,
+        "results": results,
+        "figures": {
+            part: draw_figures(part, figures) if figures is not None else []
+            for result in results
+            for part in result.nets.values()
+        },
         "facts": data_facts(facts),
         "sizes": drawn and Figure(drawn, "sizes", "Sizes of the candidate sets."),
-        "name": folder.resolve().name,
-        "as_markdown": as_markdown,
         "net_names": NET_NAMES,
         "level": LEVEL,
-    }
+    } | {question.__name__: question for question in asked}
 
 
-def make_section(result: Result, figures: Path | None) -> dict[str, Any]:
-    """Everything a page says about one protocol."""
-    failed = [
+def failures(result: Result) -> list[str]:
+    """Reported trainings that failed."""
+    return [
         f"{method_title(cell.label)} on {title(cell.data)} with {net}: {cell.failed} of {cell.planned}"
         for net, part in result.nets.items()
         for cell in part.cells
         if cell.failed
     ]
-    nets = []
-    for net, part in result.nets.items():
-        said: dict[str, Any] = {"name": net, "table": grid(part), "verdict": verdict(part)}
-        said["head"] = f"{result.protocol.name}, {net}: {result.protocol.title}"
-        for details in (comparisons, cost, chosen, tried):
-            said[details.__name__] = details(part)
-        said["figures"] = draw_figures(part, figures) if figures is not None else []
-        nets.append(said)
-    return {
-        "result": result,
-        "rules": result.protocol.rules(),
-        "nets": nets,
-        "over_cells": over_cells(result),
-        "failures": failed,
-    }
 
 
 def draw_figures(part: NetResult, folder: Path) -> list[Figure]:

@@ -87,7 +87,7 @@ def run_lab(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
             )
-        facts = {"command": command, "versions": versions(runner.device)}
+        facts = {"command": command, "versions": versions(runner.place.device)}
         others = [Records(other) for other in reuse]
         running = folder / "running"
         queue = _ready(plan, records, others, running)

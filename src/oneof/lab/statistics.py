@@ -64,9 +64,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted for being several: the smallest times their number, the next times one less, and so on."""
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))) if len(p) else p
     adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(steps, 1)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
     return adjusted.tolist()
 
 

@@ -75,6 +75,18 @@ class CellResult:
     def seconds_per_epoch(self) -> float:
         return self.mean_of("train_seconds") / self.mean_of("epochs")
 
+    def summary(self) -> dict[str, Any]:
+        """What `summary.json` says of it."""
+        n = len(self.records)
+        std = round(self.std, 4) if n > 1 else None
+        values: dict[str, Any] = {"mean": round(self.mean, 4), "std": std, "n": n}
+        if self.rank is not None:
+            values["mean_rank"] = round(self.rank, 4)
+        if test := self.comparison:
+            values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
+            values["mark"] = test.mark
+        return values
+
     def mean_of(self, name: str) -> float:
         """Mean over the trainings of a number of their records; NaN where one of them lacks it."""
         return float(np.mean([r["result"].get(name, np.nan) for r in self.records]))
@@ -112,7 +124,7 @@ class NetResult:
 
     def summary(self) -> dict[str, Any]:
         """Data set → row → its numbers."""
-        return {d: {label: _numbers(cell) for label, cell in rows.items()} for d, rows in self.rows.items()}
+        return {d: {label: cell.summary() for label, cell in rows.items()} for d, rows in self.rows.items()}
 
 
 def _place(rows: dict[str, CellResult], reference: str) -> None:
@@ -128,19 +140,6 @@ def _place(rows: dict[str, CellResult], reference: str) -> None:
     for label, cell in rows.items():
         if reference in rows and label != reference:
             cell.comparison = compare(rows[reference].test, cell.test)
-
-
-def _numbers(cell: CellResult) -> dict[str, Any]:
-    """What `summary.json` says of a cell."""
-    n = len(cell.records)
-    std = round(cell.std, 4) if n > 1 else None
-    values: dict[str, Any] = {"mean": round(cell.mean, 4), "std": std, "n": n}
-    if cell.rank is not None:
-        values["mean_rank"] = round(cell.rank, 4)
-    if test := cell.comparison:
-        values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
-        values["mark"] = test.mark
-    return values
 
 
 class Result:
@@ -177,8 +176,8 @@ class Result:
 
 def read_folder(folder: Path) -> list[Result]:
     """The results of every protocol that was run in a folder."""
-    place = {f"plan-{name}": i for i, name in enumerate(PROTOCOLS)}
-    plans = sorted(folder.glob("plan-*.json"), key=lambda path: place.get(path.stem, len(place)))
+    place = {f"plan-{name}": i for i, name in enumerate(PROTOCOLS)}  # those of one's own come last, by name
+    plans = sorted(folder.glob("plan-*.json"), key=lambda path: (place.get(path.stem, len(place)), path.stem))
     if not plans:
         raise LabError(f"{folder} holds no plan-*.json; run `oneof bench PROTOCOL --to {folder}` first.")
     records, results = Records(folder), []
@@ -208,16 +207,16 @@ def _check_belongs(record: Record, cell: dict[str, Any]) -> None:
 
 def write_summary(folder: Path, results: list[Result]) -> Path:
     """`summary.json`: protocol → net → data set → row → mean, std, n, mean rank over splits."""
-
-    def rounded(ranks: dict[str, float]) -> dict[str, float]:
-        return {label: round(rank, 4) for label, rank in ranks.items()}
-
     named = {r.protocol.name: r for r in results}
     content: dict[str, Any] = {
         name: {net: part.summary() for net, part in r.nets.items() if part.rows} for name, r in named.items()
     }
     content["mean_rank"] = {
-        name: {net: rounded(part.mean_ranks()) for net, part in r.nets.items()} for name, r in named.items()
+        name: {
+            net: {label: round(rank, 4) for label, rank in part.mean_ranks().items()}
+            for net, part in r.nets.items()
+        }
+        for name, r in named.items()
     }
     for part in ("versions", "command"):
         content[part] = {name: r.plan[part] for name, r in named.items()}

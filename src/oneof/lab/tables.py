@@ -181,11 +181,10 @@ def as_text(result: Result) -> str:
 
 def as_markdown(g: Grid) -> str:
     """The best mean of a column in bold."""
-    columns = [name.replace("|S|", "size") for name in g.columns]
-    lines = ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
-    for row in g.rows:
-        cells = [(f"**{c.text}**" if c.best else c.text) + c.mark for c in row]
-        lines.append("| " + " | ".join(cells) + " |")
+    rows = [[name.replace("|S|", "size") for name in g.columns]]
+    rows += [[(f"**{c.text}**" if c.best else c.text) + c.mark for c in row] for row in g.rows]
+    lines = ["| " + " | ".join(text.replace("|", r"\|") for text in row) + " |" for row in rows]
+    lines.insert(1, "|---" + "|---:" * (len(g.columns) - 1) + "|")
     return "\n".join([*lines, "", *g.notes] if g.notes else lines)
 
 

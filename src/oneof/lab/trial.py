@@ -23,7 +23,7 @@ from oneof.lab.runners import HERE, Place
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
-from oneof.training.predict import predict
+from oneof.training.sources import predict
 from oneof.views import ImageViews, RowItself, Views
 
 CURVES = ("loss", "selection", "test", "q_change", "w_entropy", "w_on_truth")
@@ -93,8 +93,6 @@ class Parts:
     """Validation rows and their candidate sets."""
     test: tuple[Any, np.ndarray]
     views: Views
-    in_loss: bool
-    """Whether the rows to select by are in the loss; their accuracy then says nothing."""
 
 
 def run_trial(config: Mapping[str, Any], place: Place = HERE, run: TimedRun | None = None) -> dict[str, Any]:
@@ -123,7 +121,7 @@ def run_trial(config: Mapping[str, Any], place: Place = HERE, run: TimedRun | No
         run=run,
     )
     seconds = time.perf_counter() - began + (run.before if run else 0.0)
-    return outcome(trained, parts, bool(config["curves"])) | {"train_seconds": round(seconds, 4)}
+    return outcome(trained, parts, config) | {"train_seconds": round(seconds, 4)}
 
 
 def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
@@ -157,11 +155,10 @@ def divide(data: Prepared, config: Mapping[str, Any]) -> Parts:
         (x[rows], sets),
         test,
         views,
-        in_loss=information == "loss" and not no_label,
     )
 
 
-def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
+def outcome(trained: Trained, parts: Parts, config: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of a record: test and selection accuracy, label-free scores, length and cost."""
     device = next(trained.state.net.parameters()).device
     probabilities, chosen, held = (
@@ -176,14 +173,12 @@ def outcome(trained: Trained, parts: Parts, curves: bool) -> dict[str, Any]:
         "approximated": approximated,
         "pseudo_labels": trained.pseudo_labels.argmax(1) == parts.candidates.truth,
     }
-    if parts.in_loss:
-        del means["selection"]
+    if config["information"] == "loss" and config["epoch_by"] == "labels":
+        del means["selection"]  # those rows are in the loss, so their accuracy says nothing
     result: dict[str, Any] = {name: round(float(values.mean()), 6) for name, values in means.items()}
-    result |= {"epoch": trained.best_epoch, "epochs": len(trained.history)}
-    return result | ({"curves": compact(trained.history)} if curves else {})
-
-
-def compact(history: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """The epoch log by column, four digits."""
-    names = [n for n in history[0] if n in CURVES or n.endswith("_accuracy")] if history else []
-    return {name: [round(float(row[name]), 4) for row in history if name in row] for name in names}
+    log = trained.history
+    result |= {"epoch": trained.best_epoch, "epochs": len(log)}
+    if config["curves"]:
+        names = [n for n in log[0] if n in CURVES or n.endswith("_accuracy")]
+        result["curves"] = {n: [round(float(row[n]), 4) for row in log if n in row] for n in names}
+    return result

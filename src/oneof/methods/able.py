@@ -16,11 +16,13 @@ L_cls = −Σ_j C_ij log p_ij on the weak view; then C_i ← p_i normalised with
 Adapted on tables: one view, so its embeddings stand for both and each anchor meets itself as a positive.
 
 Deviations: C is looked up by the row's number in the data. The authors' code, and its port in PLENCH, take
-the rows 0 … B − 1 for every batch in L_con, so that published figures come from other weights.
+the rows 0 … B − 1 for every batch in L_con, so that published figures come from other weights. The weak
+view is this library's mirrored crop, as in PLENCH; the authors' is a resized crop with changes of colour.
+It is the only view that L_cls sees, so that on images the classifier learns from milder views than those
+of methods that average over weak and strong ones.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -29,7 +31,7 @@ from torch.nn.functional import one_hot
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import cross_entropy
 from oneof.methods.parts.contrast import BASE_TEMPERATURE, Projection, both_heads, contrast
-from oneof.methods.targets import best_candidate, candidate_softmax, uniform
+from oneof.methods.targets import best_candidate, candidate_softmax
 
 
 @register(
@@ -47,7 +49,7 @@ class Able(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net, projection=Projection(task, self.size))
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("target", task.uniform, support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

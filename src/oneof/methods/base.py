@@ -14,7 +14,7 @@ from oneof.candidates.annotations import Answers
 from oneof.candidates.compact import BLOCK
 from oneof.methods.rows import CandidateRows
 from oneof.methods.state import RowState, State
-from oneof.methods.targets import weighed
+from oneof.methods.targets import uniform, weighed
 from oneof.nets import Net
 
 __all__ = [
@@ -127,6 +127,10 @@ class Task:
     def n_classes(self) -> int:
         return self.candidates.n_classes
 
+    def uniform(self, mask: Tensor) -> Tensor:
+        """What tables of targets start from."""
+        return uniform(mask, dtype=self.dtype)
+
     def each_row(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """`function` of every row, in row order: evaluation mode, no gradient, no augmentation."""
         assert self.row_pass is not None, "each_row is there once training has begun"
@@ -188,9 +192,10 @@ class Method:
             evidence, mask = task.candidates.evidence(index), task.candidates.take(index)
             if evidence is None:
                 break
-            stored = [name for name in self.watched if name in state.rows]
-            tables = {name: weighed(state.rows.take(index, name), mask, evidence) for name in stored}
-            state.rows.put(index, **tables)
+            for name in self.watched:
+                if name in state.rows:
+                    table = state.rows.take(index, name)  # what it holds of other labels stays (LWS)
+                    state.rows.put(index, **{name: table.where(~mask, weighed(table, mask, evidence))})
         return state
 
     def stage(self, state: State, step: StepInfo) -> Hashable:

@@ -26,7 +26,9 @@ lies but for ties, so that equal labels imply a common candidate, which the pape
 teacher's memory is at most half an epoch (the authors' 100 steps are an eighth of theirs): with few steps
 per epoch a slower one teaches flat targets until the student knows them by heart. `start` counts steps, at
 most a quarter of the training (178 as in PLENCH; the authors: one epoch). Empty slots of the queue are
-left out. On tables all views are the row itself: one pass of each network serves all of them.
+left out. The student learns from the strong view, keys come from the weak one, here a mirrored crop (the
+authors': a resized crop with changes of colour), embeddings from a second strong one. On tables all views
+are the row itself: one pass of each network serves all of them.
 """
 
 from dataclasses import dataclass

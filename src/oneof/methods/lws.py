@@ -14,7 +14,8 @@ normalised within each of the two groups.
 Deviations: both normalisations are made in log space and without the 1e-8 that public code adds to
 every term of the sums; a logit of exactly 0 has a gradient; the forward pass after the step leaves the
 statistics of batch normalisation alone (see RC). With several views the loss is their mean and the
-weights come from the first (the paper trains on one, without augmentation).
+weights come from the first (the paper trains on one, without augmentation). Where candidates come with
+evidence their first weights are this, with the sum 1; those of other labels are 1/c all the same.
 """
 
 from dataclasses import dataclass

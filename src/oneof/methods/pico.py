@@ -18,16 +18,18 @@ against the queue. φ falls linearly over the epochs and lags by one, as in the 
 Adapted on tables: the row itself is both views, so that contrast comes from the encoder against its moving
 average only. The queue is never longer than there are rows.
 
-Deviations: `start` counts steps, at most a quarter of the training (178 as in PLENCH; the authors' one
-epoch has 195), and the key encoder's memory is at most 5 epochs, as the authors' 1000 steps are: with 20
-steps per epoch both would otherwise mean something else. The key encoder follows after a step, not before
-the next one (the same values). Slots of the queue that hold nothing yet are left out (the authors fill
-them with noise that acts as negatives), so the queue's length need not be a multiple of the batch. The
-prototypes' sequence is computed in closed form.
+Deviations: the query view is this library's mirrored crop, as in PLENCH; the authors' is a resized crop
+with changes of colour. It is the only view that w and log p see, so that on images the classifier learns
+from milder views than those of methods that average over weak and strong ones. `start` counts steps, at
+most a quarter of the training (178 as in PLENCH; the authors' one epoch has 195), and the key encoder's
+memory is at most 5 epochs, as the authors' 1000 steps are: with 20 steps per epoch both would otherwise
+mean something else. The key encoder follows after a step, not before the next one (the same values). Slots
+of the queue that hold nothing yet are left out (the authors fill them with noise that acts as negatives),
+so the queue's length need not be a multiple of the batch. The prototypes' sequence is computed in closed
+form.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -74,7 +76,7 @@ class Pico(Method):
             prototypes=Prototypes(task.n_classes, self.size, like=vector),
             queue=Queue(min(self.queue, task.n_rows), vector=vector, label=label),
         )
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("target", task.uniform, support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from oneof.methods.base import Batch, State, StepInfo, hyper, register
 from oneof.methods.losses import mean_cross_entropy, negative_loss
+from oneof.methods.parts.schedules import fade_in
 from oneof.methods.proden import Proden
 from oneof.methods.targets import candidate_softmax
 
@@ -60,7 +61,7 @@ class Plcr(Proden):
 
     def weight_at(self, step: StepInfo) -> float:
         """λ(e): linear from 0 in the first epoch."""
-        return self.weight * min(1.0, step.epoch / max(self.ramp * step.epochs, 1e-9))
+        return self.weight * fade_in(step, self.ramp)
 
 
 def consistency_loss(logits: list[Tensor], target: Tensor) -> Tensor:

@@ -15,9 +15,10 @@ With the default growth of 10⁻³ at most once in W epochs θ hardly moves: 500
 
 Deviations: the weak view takes the place of the plain one, which the authors use on CIFAR, so that all
 methods see the same views. The last W epochs are kept as a sum that starts anew every W epochs, not as W
-tables: removals are W epochs apart, so the mean is the same. (Where the warm-up is shorter than W, the mean
-is over the epochs there are.) The labels alive are a table of their own; the authors recover them from
-C > 0, so that a weight which underflows is lost without a decision.
+tables: removals are W epochs apart, so the mean is the same. (Where the warm-up is shorter than W, the
+mean is over the epochs there are.) The warm-up counts epochs, however few there are: a shorter training is
+PRODEN. The labels alive are a table of their own; the authors recover them from C > 0, so that a weight
+which underflows is lost without a decision.
 """
 
 import math
@@ -29,7 +30,7 @@ from torch import Tensor
 
 from oneof.methods.base import Batch, Method, RowState, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
-from oneof.methods.targets import candidate_softmax, restrict, uniform
+from oneof.methods.targets import candidate_softmax, restrict
 
 THETA_LIMIT = 0.4  # θ grows no further
 STALLED = 1e-4  # share of all n · c entries below which a removal counts as stalled
@@ -55,7 +56,7 @@ class Pop(Method):
     def setup(self, task: Task) -> State:
         state = State(task.net, theta=torch.tensor(self.theta, dtype=task.dtype))
         sets = task.candidates
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=sets)
+        state.rows.add("target", task.uniform, support=sets)
         state.rows.add("alive", torch.clone, support=sets)
         state.rows.add("recent", partial(torch.zeros_like, dtype=task.dtype), support=sets)
         return state

@@ -10,13 +10,12 @@ the weights are multiplied by it.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, register
 from oneof.methods.losses import mean_cross_entropy
-from oneof.methods.targets import candidate_softmax, uniform
+from oneof.methods.targets import candidate_softmax
 
 
 @register("proden", year=2020, venue="ICML", forwards=1, backwards=1)
@@ -29,7 +28,7 @@ class Proden(Method):
 
     def setup(self, task: Task) -> State:
         state = State(task.net)
-        state.rows.add("target", partial(uniform, dtype=task.dtype), support=task.candidates)
+        state.rows.add("target", task.uniform, support=task.candidates)
         return state
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:

@@ -84,9 +84,9 @@ class CandidateRows:
             self.mask if self.mask is not None else self.take(torch.arange(self.n_rows, device=self.device))
         )
 
-    def by_label(self, several: bool = False) -> tuple[Tensor, Tensor]:
-        """The rows that hold label 0, label 1, ..., and how many hold each; only `several`: no singletons."""
-        kept = np.flatnonzero(self.sets.sizes > 1) if several else np.arange(self.n_rows)
+    def by_label(self) -> tuple[Tensor, Tensor]:
+        """The rows with several candidates, label 0 among them, label 1, ..., and how many for each."""
+        kept = np.flatnonzero(self.sets.sizes > 1)
         some = self.sets.take(kept)
         rows = kept[some.rows][np.argsort(some.positions, kind="stable")]
         counts = np.bincount(some.positions, minlength=self.n_classes)

@@ -40,7 +40,7 @@ from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper, regi
 from oneof.methods.losses import cross_entropy, negative_loss
 from oneof.methods.parts.schedules import fade_in
 from oneof.methods.parts.second_net import independent_copy
-from oneof.methods.targets import candidate_softmax, uniform
+from oneof.methods.targets import candidate_softmax
 
 
 @register(
@@ -70,7 +70,7 @@ class Sdct(Method):
         zeros = task.example.new_zeros(2, task.n_classes, dtype=task.dtype)
         state = State(task.net, second=independent_copy(task.net), class_threshold=zeros, late=zeros[:, 0])
         for m in (0, 1):
-            state.rows.add(f"target_{m}", partial(uniform, dtype=task.dtype), support=task.candidates)
+            state.rows.add(f"target_{m}", task.uniform, support=task.candidates)
             state.rows.add(f"selected_{m}", torch.zeros(task.n_rows, dtype=torch.bool, device=task.device))
         return state
 

@@ -15,25 +15,25 @@ from oneof.tables.errors import DataError
 from oneof.tables.free_text import (
     MOST_VALUES,
     CategoryColumn,
-    OneColumn,
     SentenceColumn,
     TextColumn,
     is_prose,
+    text_counts,
+    why_no_category,
 )
 from oneof.tables.table import (
     DATED,
     DATES,
     MOSTLY_NUMBERS,
+    OneColumn,
     as_column,
     as_columns,
     as_number,
     holds_vectors,
     numbers,
     odd_cell,
-    text_counts,
     vectors,
     why_an_id,
-    why_no_category,
 )
 
 

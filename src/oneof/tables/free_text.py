@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,8 +18,8 @@ import numpy as np
 
 from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
-from oneof.tables.files import reading
-from oneof.tables.table import text_counts
+from oneof.tables.files import reading, sha256_of
+from oneof.tables.table import DATED, OneColumn
 
 MOST_VALUES = 50
 """Of a category; rarer ones share a column."""
@@ -28,6 +29,7 @@ MOST_WORDS = 5000
 MOST_DIMENSIONS = 200
 ENOUGH_ROWS = 20_000
 """Words and directions are learned from about so many rows, spread over the column."""
+DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([ T].*)?")
 A_WORD = re.compile(r"[^\W\d_]{2}")
 
 
@@ -38,25 +40,26 @@ def is_prose(counts: Counter[str]) -> bool:
     return words >= LEAST_WORDS * max(1, len(first))
 
 
-class OneColumn:
-    """What all kinds of columns share; `encode` makes numbers of one, which errors call by its `title`."""
+def text_counts(values: Sequence[Any]) -> Counter[str]:
+    """How often every text occurs; missing cells are not counted."""
+    made: Counter[str] = Counter()
+    for value, count in Counter(values).items():
+        text = cell_text(value)
+        if text is not None:
+            made[text] += count
+    return made
 
-    name: str
-    flag: bool
-    """Whether a column of 0 and 1 says which were missing: only where some were in training."""
-    width: int
 
-    @property
-    def parts(self) -> list[str]:
-        return [f"{self.name}.{k}" for k in range(self.width)]
-
-    @property
-    def names(self) -> list[str]:
-        """One name per column of what `encode` gives."""
-        return [*self.parts, *([f"{self.name}=(missing)"] * self.flag)]
-
-    def flagged(self, made: np.ndarray, absent: Any) -> np.ndarray:
-        return np.column_stack([made, absent]) if self.flag else made
+def why_no_category(counts: Counter[str], largest: int) -> str | None:
+    """Why a column of texts tells a classifier nothing, or None where its values can be told apart."""
+    rows, different = counts.total(), len(counts)
+    if all(DATE_TEXT.fullmatch(text) for text in counts):
+        return DATED
+    if different == rows > 10:
+        return "has a different text in every row (an id, or free text)"
+    if different > largest and different > rows / 2:
+        return f"has {different} different texts in {rows} rows (free text, or ids)"
+    return None
 
 
 @dataclass(frozen=True)
@@ -234,18 +237,21 @@ def use_sentences(folder: Path | str) -> str:
             f"--embed {folder} needs sentence-transformers, which is not installed: "
             "pip install 'oneof[embed]'.\n  Without --embed the words of the texts are used."
         ) from None
-    digest = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
-        if path.suffix == ".json" and path.stat().st_size < 1 << 16:
-            digest.update(path.read_bytes())
+    digest, before = hashlib.sha256(), hashlib.sha256()
     with reading(folder, "sentence-transformers model"):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+            digest.update(f"{name} {sha256_of(path)}\n".encode())
+            # as earlier versions did it: of weights the size alone, which another training does not change
+            before.update(f"{name} {size}\n".encode())
+            if path.suffix == ".json" and size < 1 << 16:
+                before.update(path.read_bytes())
         kinds = [part["type"] for part in json.loads((folder / "modules.json").read_bytes())]
         if not all(str(kind).startswith("sentence_transformers.") for kind in kinds):
             raise DataError(f"{folder} brings code of its own ({short(kinds)}), which is not run.")
         weights = {"use_safetensors": True}
         model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=weights)
-    _sentence_models[digest.hexdigest()] = model
+    _sentence_models[digest.hexdigest()] = _sentence_models[before.hexdigest()] = model
     return digest.hexdigest()
 
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates
-from oneof.candidates.cells import first_where
-from oneof.tables.errors import DataError
+from oneof.candidates.cells import CandidateError, first_where
 from oneof.tables.files import FREE_BYTES, MOST_TIMES, reading, refuse_bomb, sha256_of
 
 
@@ -41,15 +40,15 @@ def read_mat(path: Path | str, *, need_truth: bool = True, truth_may_be_outside:
         wanted = _VARIABLES if need_truth else _VARIABLES[:2]
         missing = [name for name in wanted if name not in found]
         if missing:
-            raise DataError(
-                f"{path}: variable {missing[0]!r} is missing; a partial-label file holds data (n x d), "
+            raise CandidateError(
+                f"variable {missing[0]!r} is missing; a partial-label file holds data (n x d), "
                 "partial_target (K x n) and target (K x n)."
             )
-        x = _features(found["data"], path)
-        mask = _labels(found["partial_target"], "partial_target", len(x), path)
+        x = _features(found["data"])
+        mask = _labels(found["partial_target"], "partial_target", len(x))
         truth = None
         if "target" in found:
-            truth = _truth(_labels(found["target"], "target", len(x), path), mask.shape[1], path)
+            truth = _truth(_labels(found["target"], "target", len(x)), mask.shape[1])
         classes = tuple(range(mask.shape[1]))
         provenance = {"rule": "given", "file": path.name, "sha256": sha256_of(path)}
         sets = Candidates(mask, classes, truth, truth_may_be_outside, provenance, path.name)
@@ -70,9 +69,7 @@ def _variables(path: Path) -> dict[str, Any]:
         refuse_bomb(path, sum(8 * math.prod(map(int, shape)) for _, shape in there))
         found = loadmat(path, variable_names=_VARIABLES)
     except NotImplementedError:
-        raise DataError(
-            f"{path}: MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7."
-        ) from None
+        raise CandidateError("MATLAB 7.3 (HDF5) file; save it again in MATLAB with the option -v7.") from None
     made = {name: found[name] for name in _VARIABLES if name in found}
     for value in made.values():
         if hasattr(value, "check_format"):  # a place outside the matrix would be written to
@@ -133,39 +130,35 @@ def _elements(content: bytes, order: str, padded: bool = True) -> Iterator[tuple
         yield kind, content[begin : begin + size]
 
 
-def _features(data: np.ndarray, path: Path) -> np.ndarray:
+def _features(data: np.ndarray) -> np.ndarray:
     if data.ndim != 2 or not data.size or data.dtype.kind not in "biuf":
-        raise DataError(f"{path}: data is {data.dtype} of shape {data.shape}; it must be numbers, n x d.")
+        raise CandidateError(f"data is {data.dtype} of shape {data.shape}; it must be numbers, n x d.")
     x = data.astype(np.float32 if data.dtype.itemsize == 1 else np.float64)
     for i, k in first_where(~np.isfinite(x)):
         what = f"data[{i}, {k}] is {x[i, k]} ({(~np.isfinite(x)).sum()} such values)"
-        raise DataError(f"{path}: {what}; features must be finite numbers, fill or drop them first.")
+        raise CandidateError(f"{what}; features must be finite numbers, fill or drop them first.")
     return x
 
 
-def _labels(matrix: np.ndarray, name: str, n: int, path: Path) -> np.ndarray:
+def _labels(matrix: np.ndarray, name: str, n: int) -> np.ndarray:
     """A K x n matrix of 0 and 1 as a boolean (n, K) array."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise DataError(
-            f"{path}: {name} is {matrix.dtype} of shape {matrix.shape}; it must be 0 and 1, K x n."
-        )
+        raise CandidateError(f"{name} is {matrix.dtype} of shape {matrix.shape}; it must be 0 and 1, K x n.")
     if matrix.shape[1] != n:
-        turned = " The matrix is transposed: save it as classes x rows." if matrix.shape[0] == n else ""
-        raise DataError(
-            f"{path}: {name} is {matrix.shape[0]} x {matrix.shape[1]}, but data has {n} rows; "
-            f"it must be K x {n}.{turned}"
-        )
+        what = f"{name} is {matrix.shape[0]} x {matrix.shape[1]}, but data has {n} rows; it must be K x {n}."
+        if matrix.shape[0] == n:
+            what += " The matrix is transposed: save it as classes x rows."
+        raise CandidateError(what)
     for k, i in first_where((matrix != 0) & (matrix != 1)):
-        raise DataError(f"{path}: {name}[{k}, {i}] is {matrix[k, i]}; label matrices hold 0 and 1 only.")
+        raise CandidateError(f"{name}[{k}, {i}] is {matrix[k, i]}; label matrices hold 0 and 1 only.")
     return np.ascontiguousarray(matrix.T).astype(bool)
 
 
-def _truth(target: np.ndarray, n_classes: int, path: Path) -> np.ndarray:
+def _truth(target: np.ndarray, n_classes: int) -> np.ndarray:
     if target.shape[1] != n_classes:
-        raise DataError(f"{path}: target has {target.shape[1]} classes, partial_target has {n_classes}.")
+        raise CandidateError(f"target has {target.shape[1]} classes, partial_target has {n_classes}.")
     count = target.sum(axis=1)
     for (i,) in first_where(count > 1):
-        raise DataError(
-            f"{path}: row {i} has {count[i]} true labels in target; a row has one (or none: unknown)."
-        )
+        what = f"row {i} has {count[i]} true labels in target; a row has one (or none: unknown)."
+        raise CandidateError(what)
     return np.where(count == 1, target.argmax(axis=1), UNKNOWN).astype(np.int64)

@@ -11,13 +11,15 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from oneof.candidates.questions import scores_of
+from oneof.candidates.cells import CandidateError, CellError
+from oneof.candidates.questions import QuestionError, scores_of
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading, refuse_bomb
 from oneof.tables.table import Table
@@ -180,6 +182,20 @@ def line_of(path: Path, row: int, form: TextForm | None = None) -> int | None:
     else:
         return None
     return starts[wanted] if wanted < len(starts) else None
+
+
+@contextmanager
+def naming_lines(path: Path, form: TextForm | None = None) -> Iterator[None]:
+    """Say the file, and its line where it can be told, in front of what is wrong with a value."""
+    try:
+        yield
+    except CellError as error:
+        line = line_of(path, error.line, form)
+        raise DataError(f"{path}{f', line {line}' if line else ''}, {error}") from None
+    except QuestionError as error:  # it names the file or the column itself
+        raise DataError(str(error) if path.name in str(error) else f"{path}, {error}") from None
+    except CandidateError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _check_header(names: list[str], path: Path) -> None:

@@ -11,7 +11,7 @@ import datetime
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from oneof.candidates.cells import (
     NO_VALUE,
     CellError,
     as_set,
-    cell_text,
     first_where,
     in_column,
     is_missing,
@@ -134,6 +133,9 @@ def numbers_of(column: Any, name: str) -> np.ndarray:
     try:
         return _floats(column)
     except (TypeError, ValueError, OverflowError):
+        read = numbers(column)  # such as True, False
+        if read is not None and np.isfinite(read).all():
+            return read
         for i, cell in enumerate(column):
             try:
                 _floats([cell])
@@ -160,7 +162,6 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
 MOSTLY_NUMBERS = 0.9
 DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 DATED = "holds dates"
-DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([ T].*)?")
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 ID_NAME = re.compile(r"(?i)(.*[_\- ])?(id|uuid|guid|index|key)")
@@ -168,9 +169,7 @@ ID_NAME = re.compile(r"(?i)(.*[_\- ])?(id|uuid|guid|index|key)")
 
 def as_columns(table: Any) -> dict[str, Any]:
     """Columns by name: of a dictionary, of a `Table`, or of a data frame."""
-    if isinstance(table, Mapping):
-        return dict(table)
-    columns = getattr(table, "columns", None)
+    columns = table if isinstance(table, Mapping) else getattr(table, "columns", None)
     if isinstance(columns, Mapping):
         return dict(columns)
     if columns is None:
@@ -185,6 +184,27 @@ def as_column(column: Any) -> np.ndarray | list[Any]:
     if isinstance(column, np.ndarray):
         return column if column.dtype.kind in "biufmM" else column.tolist()
     return column if isinstance(column, list) else list(column)
+
+
+class OneColumn:
+    """What all kinds of columns share; `encode` makes numbers of one, which errors call by its `title`."""
+
+    name: str
+    flag: bool
+    """Whether a column of 0 and 1 says which were missing: only where some were in training."""
+    width: int
+
+    @property
+    def parts(self) -> list[str]:
+        return [f"{self.name}.{k}" for k in range(self.width)]
+
+    @property
+    def names(self) -> list[str]:
+        """One name per column of what `encode` gives."""
+        return [*self.parts, *([f"{self.name}=(missing)"] * self.flag)]
+
+    def flagged(self, made: np.ndarray, absent: Any) -> np.ndarray:
+        return np.column_stack([made, absent]) if self.flag else made
 
 
 # ---- numbers ----------------------------------------------------------------------------------
@@ -266,9 +286,7 @@ def _decimal_comma(value: Any) -> float | None:
 
 
 def _truth_value(value: Any) -> float | None:
-    if is_missing(value):
-        return np.nan
-    return {"true": 1.0, "false": 0.0}.get(str(value).strip().lower())
+    return np.nan if is_missing(value) else {"true": 1.0, "false": 0.0}.get(str(value).strip().lower())
 
 
 def why_an_id(name: str, values: np.ndarray) -> str | None:
@@ -324,28 +342,3 @@ def _vector(value: Any) -> Any:
         if not isinstance(value, list) or not all(isinstance(v, int | float) for v in value):
             raise ValueError("not a list of numbers")
     return value
-
-
-# ---- texts ------------------------------------------------------------------------------------
-
-
-def text_counts(values: Sequence[Any]) -> Counter[str]:
-    """How often every text occurs; missing cells are not counted."""
-    made: Counter[str] = Counter()
-    for value, count in Counter(values).items():
-        text = cell_text(value)
-        if text is not None:
-            made[text] += count
-    return made
-
-
-def why_no_category(counts: Counter[str], largest: int) -> str | None:
-    """Why a column of texts tells a classifier nothing, or None where its values can be told apart."""
-    rows, different = counts.total(), len(counts)
-    if all(DATE_TEXT.fullmatch(text) for text in counts):
-        return DATED
-    if different == rows > 10:
-        return "has a different text in every row (an id, or free text)"
-    if different > largest and different > rows / 2:
-        return f"has {different} different texts in {rows} rows (free text, or ids)"
-    return None

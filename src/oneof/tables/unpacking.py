@@ -58,7 +58,9 @@ def stored_arrays(path: Path, only: Collection[str] | None = None) -> dict[str, 
 
 
 def _checked_text(array: np.ndarray) -> np.ndarray:
-    """The array; Python cannot make a text of numbers that are no characters."""
+    """The array; bytes become text, and Python cannot make a text of numbers that are no characters."""
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8")
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
         codes = np.ascontiguousarray(array).view(array.dtype.byteorder.replace("|", "=") + "u4")
         if codes.max() > sys.maxunicode:

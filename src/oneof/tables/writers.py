@@ -156,7 +156,11 @@ class Predicted:
             flat = polars.DataFrame({"row": rows, "member": labels.gather(members)})
             made["set"] = flat.group_by("row", maintain_order=True).agg("member")["member"]
         if self.probabilities is not None:
-            made |= {f"p({name})": number(self.probabilities[:, k]) for k, name in enumerate(names)}
+            titles = [f"p({name})" for name in names]
+            for title in made.keys() & set(titles):
+                what = "cannot be kept: the predictions have one of that name."
+                raise DataError(f'the column "{title}" {what}')
+            made |= {title: number(self.probabilities[:, k]) for k, title in enumerate(titles)}
         return made
 
 

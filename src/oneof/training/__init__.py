@@ -1,10 +1,9 @@
 """The training loop and what belongs to it."""
 
 from oneof.training.clean import CleanRows
-from oneof.training.given import Trained, TrainingError
-from oneof.training.loop import train
+from oneof.training.loop import Trained, train
 from oneof.training.progress import Silent, default_progress
-from oneof.training.recipe import Recipe
+from oneof.training.recipe import Recipe, TrainingError
 from oneof.training.run import Run, RunError
 
 __all__ = [

@@ -10,24 +10,24 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from oneof.candidates import Candidates
 from oneof.methods import parallel
-from oneof.methods.base import Method
+from oneof.methods.base import Method, State
 from oneof.methods.state import RowState
 from oneof.methods.targets import candidate_softmax, uniform
 from oneof.nets.fast import without_fast_features
 from oneof.training.clean import CleanRows
 from oneof.training.distributed import exchange_tables_, start
-from oneof.training.given import Given, Trained
-from oneof.training.ongoing import OngoingTraining
-from oneof.training.progress import Progress, Silent, closing
+from oneof.training.ongoing import Given, OngoingTraining
+from oneof.training.progress import Progress, Silent, showing
 from oneof.training.randomness import DefaultGenerators
 from oneof.training.recipe import Recipe, choose_device
 from oneof.training.run import AFRESH, Run, RunError, identity
@@ -36,6 +36,28 @@ from oneof.views import RowItself, Views
 
 LOOKED_AT = 256
 """Rows that are predicted at the end, to see whether anything was learned."""
+
+
+@dataclass
+class Trained:
+    """The result of a training."""
+
+    method: Method
+    state: State
+    history: list[dict[str, Any]]
+    """One row per epoch, as in `metrics.jsonl`."""
+    labels_of: Callable[[Tensor], Tensor]
+    """(B, c): of some rows the pseudo-labels, which together may be larger than all they are made from."""
+    n_rows: int
+    best_epoch: int
+    """Epoch whose weights are kept."""
+    seconds: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def pseudo_labels(self) -> np.ndarray:
+        """(n, c): the disambiguated training set, at the last epoch."""
+        return self.labels_of(torch.arange(self.n_rows)).numpy()
 
 
 def train(
@@ -81,7 +103,6 @@ def train(
         Folder for metrics and checkpoints; an interrupted run continues from it.
     """
     recipe = recipe or Recipe()
-    recipe.check()
     device = choose_device(recipe.device)
     first_process = parallel.rank() == 0
     progress = progress if progress and first_process else Silent()
@@ -108,24 +129,25 @@ def train(
 def run_epochs(training: OngoingTraining, run: Run | None, progress: Progress, title: str) -> Trained:
     """The epochs that are left, and the result."""
     recipe, first_process = training.recipe, parallel.rank() == 0
-    progress.start(title or training.method.info.name, recipe.epochs, training.step.epoch)
     began, first = time.perf_counter(), training.step.epoch
-    with finish_epoch_on_interrupt(active=run is not None) as interrupt, closing(progress):
-        while not training.finished:
-            if out_of_time(began, training.step.epoch - first, recipe.max_seconds):
-                break
+    shown = showing(progress, title or training.method.info.name, recipe.epochs, first)
+    with finish_epoch_on_interrupt(active=run is not None) as interrupt, shown:
+        over = training.finished
+        while not over:
             row = training.run_epoch()
             progress.epoch(row)
             interrupted = parallel.anywhere(interrupt.is_set())
+            epoch = training.step.epoch
+            over = training.finished or out_of_time(began, epoch - first, recipe.max_seconds)
             if run:
                 if first_process:
                     run.log(row)
-                if training.finished or interrupted or training.step.epoch % recipe.checkpoint_every == 0:
+                if over or interrupted or epoch % recipe.checkpoint_every == 0:
                     saved = training.state_dict()  # asks all processes
                     if first_process:
                         run.save(saved)
-            if run and interrupted and not training.finished:
-                raise KeyboardInterrupt(f"stopped after epoch {row['epoch'] + 1}; continue from {run.folder}")
+                if interrupted and not over:
+                    raise KeyboardInterrupt(f"stopped after epoch {epoch}; continue from {run.folder}")
     trained = finished(training, time.perf_counter() - began)
     if run and first_process and not run.done:
         run.finish({"epochs": training.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
@@ -145,7 +167,7 @@ def continue_from(checkpoint: dict[str, Any], training: OngoingTraining, run: Ru
 
 def out_of_time(began: float, epochs: int, limit: float | None) -> bool:
     """Whether another epoch like the mean of those so far would end after the limit."""
-    if limit is None or not epochs:
+    if limit is None:
         return False
     return parallel.agreed((time.perf_counter() - began) * (epochs + 1) / epochs) > limit
 

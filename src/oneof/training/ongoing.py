@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from oneof.candidates import Candidates
 from oneof.candidates.evidence import log_likelihoods
 from oneof.methods import parallel
 from oneof.methods.base import Batch, CandidateRows, Method, Restart, StepInfo, Task
@@ -20,18 +21,35 @@ from oneof.methods.targets import EXPONENT
 from oneof.nets import Net, as_net, evaluation_mode
 from oneof.nets.fast import compile_features, with_fast_features
 from oneof.training.capture import CapturedStep
-from oneof.training.clean import CleanSource, on_device
+from oneof.training.clean import CleanRows, CleanSource, on_device
 from oneof.training.distributed import make_shards, meet, synchronised
-from oneof.training.given import Given, TrainingError, check_batch_norm
-from oneof.training.predict import EVALUATION_BATCH, predict
 from oneof.training.randomness import DefaultGenerators, may_draw
-from oneof.training.recipe import EarlyStopping, Recipe, choose_speed
+from oneof.training.recipe import (
+    EarlyStopping,
+    MainOptimiser,
+    Recipe,
+    TrainingError,
+    check_batch_norm,
+    choose_speed,
+)
 from oneof.training.run import digest_weights
-from oneof.training.schedule import MainOptimiser
-from oneof.training.sources import LoadedRows, as_input, make_rows
+from oneof.training.sources import EVALUATION_BATCH, LoadedRows, as_input, make_rows, predict
+from oneof.views import RowItself, Views
 
 OTHER_PROCESS = 100_003
 """Between the seeds of two processes."""
+
+
+@dataclass
+class Given:
+    """The rows of a training, as the caller has them; see `train`."""
+
+    x: Any
+    candidates: Candidates
+    clean: CleanRows | None = None
+    selection: CleanRows | None = None
+    test: tuple[Any, Any] | None = None
+    views: Views = field(default_factory=RowItself)
 
 
 class OngoingTraining:

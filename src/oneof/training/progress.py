@@ -29,9 +29,10 @@ class Silent(Progress):
 
 
 @contextmanager
-def closing(progress: Progress) -> Iterator[None]:
-    """Leave the terminal in order, whatever happens inside."""
+def showing(progress: Progress, title: str, epochs: int, done: int = 0) -> Iterator[None]:
+    """From start to finish; the terminal is left in order, whatever happens at the start or inside."""
     try:
+        progress.start(title, epochs, done)
         yield
     finally:
         progress.finish()

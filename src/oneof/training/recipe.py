@@ -1,13 +1,26 @@
-"""How to train: everything about the loop that is not about the method."""
+"""How to train: everything about the loop that is not about the method, and the optimiser that follows it."""
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Optimizer
+
+from oneof.methods.base import State, StepInfo
+from oneof.methods.optimisers import like_parameters, make_optimiser
+from oneof.training.randomness import DefaultGenerators
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on. The message says where it stood and what to try."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,19 @@ class Recipe:
     sync_batch_norm: bool = False
     """Several processes with GPUs: normalise by the whole batch, not by each process' part of it."""
 
+    def __post_init__(self) -> None:
+        """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
+        workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
+        for name, hint in get_type_hints(Recipe).items():
+            value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
+            if words is not None and value not in words and not (optional and value is None):
+                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
+            if hint in (int, int | None):
+                least = 0 if name in ("seed", "workers") else 1
+                check_number(name, value, least, whole=True, optional=optional)
+            elif hint in (float, float | None):
+                check_number(name, value, optional=optional)
+
     def rows_per_step(self, n_rows: int, shards: int = 1) -> int:
         """The batch size for n rows: never more than there are, and an equal part from every shard."""
         if self.batch_size and self.batch_size % shards:
@@ -66,19 +92,6 @@ class Recipe:
     @property
     def keeps_best(self) -> bool:
         return self.select == "best" or (self.select is None and self.patience is not None)
-
-    def check(self) -> None:
-        """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
-        workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
-        for name, hint in get_type_hints(Recipe).items():
-            value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
-            if words is not None and value not in words and not (optional and value is None):
-                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
-            if hint in (int, int | None):
-                least = 0 if name in ("seed", "workers") else 1
-                check_number(name, value, least, whole=True, optional=optional)
-            elif hint in (float, float | None):
-                check_number(name, value, optional=optional)
 
 
 def check_number(name: str, value: Any, least: int = 0, whole: bool = False, optional: bool = False) -> None:
@@ -159,3 +172,93 @@ class EarlyStopping:
 
     def load_state_dict(self, values: dict[str, Any]) -> None:
         self.best, self.best_epoch = values["best"], values["best_epoch"]
+
+
+def check_batch_norm(net: nn.Module, example: Tensor, rows: int, clean_rows: int) -> None:
+    """Raise where one of a step's passes, of rows with candidates and of clean rows in the loss, has one row
+    and the network normalises by the rows of a pass."""
+    if 1 not in (rows, clean_rows) or not any(isinstance(part, _BatchNorm) for part in net.modules()):
+        return
+    try:
+        # tried on a copy, since maps of an image may be enough to normalise by
+        with DefaultGenerators(0, example.device).lent(), torch.no_grad():
+            copy.deepcopy(net).train()(example[:1].to(next(net.parameters()).dtype))
+    except ValueError as error:
+        if rows == 1:
+            what, more = "batch_size leaves one row in a step", "batch_size=2 or more"
+        else:
+            what, more = "there is one clean row in the loss of a step", "two or more, or clean_weight=0"
+        raise TrainingError(
+            f"{what}, but batch normalisation needs at least two: {error}\n"
+            f"  Give {more}, or a network without batch normalisation (batch_norm=False)."
+        ) from error
+
+
+# ---- the optimiser and its learning rate ------------------------------------------------------
+
+
+def _one_cycle(done: float, recipe: Recipe) -> float:
+    rise, start, end = 0.3, 1 / 25, 1 / 25e4
+    if done < rise:
+        return start + (1 - start) * 0.5 * (1 - math.cos(math.pi * done / rise))
+    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * (done - rise) / (1 - rise)))
+
+
+SCHEDULES: dict[str, Callable[[float, Recipe], float]] = {
+    "constant": lambda done, recipe: 1.0,
+    "cosine": lambda done, recipe: 0.5 * (1 + math.cos(math.pi * done)),
+    "one-cycle": _one_cycle,
+    "multi-step": lambda done, recipe: 0.1 ** sum(done >= milestone for milestone in recipe.milestones),
+}
+"""Pure functions of how far training has come, in [0, 1): there is nothing to checkpoint."""
+
+
+class MainOptimiser:
+    """Moves all that no method moves itself.
+
+    Where steps are recorded and replayed, learning rates are tensors that the recording reads.
+    """
+
+    def __init__(
+        self, recipe: Recipe, groups: list[dict[str, Any]], state: State, step: StepInfo, recorded: bool
+    ) -> None:
+        self.recipe, self.state, self.step, self.recorded = recipe, state, step, recorded
+        self.optimiser: Optimizer = make_optimiser(
+            recipe.optimiser, groups, recipe.lr, recipe.weight_decay, recipe.momentum
+        )
+        self.base_lrs = [group["lr"] for group in self.optimiser.param_groups]
+        self.parameters: list[Tensor] = [p for group in self.optimiser.param_groups for p in group["params"]]
+        self.as_recorded()
+
+    def as_recorded(self) -> None:
+        """Learning rates and step counters where a recording needs them."""
+        for each in (self.optimiser, *self.state.optimisers.values()):
+            for group in each.param_groups:
+                if "capturable" in group:  # Adam: its step counter must live on the GPU
+                    group["capturable"] = self.recorded
+        if self.recorded:
+            device = self.step.generator.device
+            self.step.lr = torch.tensor(float(self.step.lr), device=device)
+            for group in self.optimiser.param_groups:
+                group["lr"] = torch.tensor(float(group["lr"]), device=device)
+
+    def set_lr(self, done: float) -> None:
+        """The learning rates after a part of the training."""
+        factor = SCHEDULES[self.recipe.schedule](done, self.recipe)
+        self.step.lr = _moved(self.step.lr, self.recipe.lr * factor)
+        for group, base in zip(self.optimiser.param_groups, self.base_lrs):
+            group["lr"] = _moved(group["lr"], base * factor)
+
+    def load_state_dict(self, saved: dict[str, Any], own: dict[str, Any]) -> None:
+        """Of this optimiser and of the method's own; they may come from steps that were not recorded."""
+        self.optimiser.load_state_dict(saved)
+        for name, optimiser in self.state.optimisers.items():
+            optimiser.load_state_dict(own[name])
+        self.as_recorded()
+        for optimiser in (self.optimiser, *self.state.optimisers.values()):
+            like_parameters(optimiser)
+
+
+def _moved(lr: float | Tensor, value: float) -> float | Tensor:
+    """The new value, in the place of the old one where a recording reads it."""
+    return lr.fill_(value) if isinstance(lr, Tensor) else value

@@ -1,4 +1,5 @@
-"""Where rows come from: resident on the device, streamed from a file, or loaded batch by batch."""
+"""Where rows come from: resident on the device, streamed from a file, or loaded batch by batch; and the one
+batched pass over them in evaluation mode."""
 
 from __future__ import annotations
 
@@ -11,16 +12,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from oneof.methods.base import Method, State
+from oneof.nets import evaluation_mode
 from oneof.tables.files import digest_of
 from oneof.training.checkpoint import content_bytes
+from oneof.views import Views
 
 SAMPLED = 100
 """Rows of a `Dataset` or of a file that are read to know it again."""
 BLOCK_BYTES, WINDOW = 2**20, 64
 """Rows in a file are shuffled in blocks of so many bytes, and so many random blocks among one another."""
+EVALUATION_BATCH = 4096
+ROWS_IN_CACHE = 1024
+"""Rows of a table per pass on a CPU: more of them leave its cache and take longer."""
 T = TypeVar("T")
 
 
@@ -232,3 +239,31 @@ def make_rows(
     if isinstance(x, Dataset):
         return LoadedRows(x, device, dtype, workers)
     return ResidentRows(as_input(x, dtype), device, own)
+
+
+# ---- what a trained network says about rows ---------------------------------------------------
+
+
+@torch.no_grad()
+def in_batches(
+    function: Callable[[Tensor], Tensor],
+    x: Any,
+    *,
+    views: Views,
+    modules: Iterable[nn.Module],
+    device: torch.device | str,
+    size: int = EVALUATION_BATCH,
+) -> Tensor:
+    """What `function` gives for rows as they are stored: in batches, through their plain view, on the device.
+
+    x is an array, a tensor or `StoredRows` of scaled rows or images as bytes, on any device or in a file.
+    The `modules` that `function` asks are in evaluation mode meanwhile.
+    """
+    with evaluation_mode(*modules):
+        parts = x.split(size) if isinstance(x, StoredRows) else torch.as_tensor(x).split(size)
+        return torch.cat([function(views.plain(part.to(device))) for part in parts])
+
+
+def predict(method: Method, state: State, x: Any, views: Views, device: torch.device) -> Tensor:
+    """Logits of a method's state for rows as they are stored."""
+    return in_batches(lambda part: method.logits(state, part), x, views=views, modules=[state], device=device)

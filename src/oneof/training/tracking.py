@@ -62,6 +62,7 @@ class Tracked:
         try:
             getattr(self.tracker, call)(facts)
         except ImportError:
+            self.failed = True
             raise  # a missing package is better told before the training than after it
         except Exception as error:
             self.failed = True

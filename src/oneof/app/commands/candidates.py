@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from oneof.candidates import Candidates
     from oneof.datasets import DataSet
+    from oneof.datasets.ready_made import Beliefs
 
 TOLD_IN_THE_FACTS: Any = {"action": "ignore", "category": NoInformationWarning}
 """Rows without information are counted in what the commands print; no warning besides."""
@@ -67,10 +68,11 @@ class CandidatesGenerate:
 
         data = load(self.dataset)
         with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
-            candidates, q, generator = self._made(data)
+            candidates, beliefs = self._made(data)
         facts: dict[str, Any] = {"data_set": data.name, "provenance": dict(candidates.provenance)}
+        generator = {} if beliefs is None else beliefs.facts.get("generator", {})
         facts |= {"generator": generator} if generator else {}
-        facts |= describe(candidates, q)
+        facts |= describe(candidates, None if beliefs is None else beliefs.q)
         if self.json:
             print(json.dumps(facts, indent=1))
         else:
@@ -78,7 +80,11 @@ class CandidatesGenerate:
             origin = ", ".join(f"{key} {known[key]}" for key in shown if key in known)
             print(f"{data.name}, rule {self.rule}, {origin}")
             if generator:
-                print(_accuracies(generator))
+                reached = {part: generator.get(f"{part}_accuracy") for part in ("train", "test")}
+                told = [
+                    f"{part} accuracy {value:.2%}" for part, value in reached.items() if value is not None
+                ]
+                print(", ".join([f"generator {generator.get('network', 'unknown')}", *told]))
             print(as_text(facts))
         if self.out is not None:
             save_candidates(candidates, self.out)
@@ -86,39 +92,47 @@ class CandidatesGenerate:
                 print(f"written to {self.out}")
         return 0
 
-    def _made(self, data: DataSet) -> tuple[Candidates, np.ndarray | None, dict[str, Any]]:
-        """The sets, the generator's beliefs and what is known about the generator."""
+    def _made(self, data: DataSet) -> tuple[Candidates, Beliefs | None]:
+        """The sets, and the generator's beliefs, where there is a generator."""
         from oneof.candidates import generate
         from oneof.datasets.ready_made import ready_made_q, ready_made_sets
 
         self._check()
-        y, k = data.y_train, len(data.classes)
-        bounds = {"forbid_singletons": self.forbid_singletons, "forbid_full_sets": self.forbid_full_sets}
-        if self.rule == "uniform":
-            bounds["forbid_full_sets"] = True
-            return generate.uniform_sets(y, k, self.seed, classes=data.classes, **bounds), None, {}
-        if self.rule == "flips":
-            assert self.rate is not None
-            return generate.flip_sets(y, k, self.rate, self.seed, classes=data.classes, **bounds), None, {}
+        y, k, seed = data.y_train, len(data.classes), self.seed
+        no_full_sets = self.forbid_full_sets or self.rule == "uniform"
+        bounds = {"forbid_singletons": self.forbid_singletons, "forbid_full_sets": no_full_sets}
+        more: dict[str, Any] = {"classes": data.classes, **bounds}
         rate = 4 / k if self.rate is None else self.rate
+        if self.rule == "uniform":
+            return generate.uniform_sets(y, k, seed, **more), None
+        if self.rule == "flips":
+            return generate.flip_sets(y, k, rate, seed, **more), None
         if self.rule == "class":
-            given = self.matrix or self.similarity
-            assert given is not None
-            matrix = _read_matrix(given)
-            matrix = matrix if self.similarity is None else generate.similarity_flips(matrix, rate)
-            return generate.class_sets(y, matrix, self.seed, classes=data.classes, **bounds), None, {}
+            return generate.class_sets(y, self._flips(rate), seed, **more), None
         if not any(bounds.values()):
-            ready = ready_made_sets(data.name, rate, self.seed, y, data.classes)
+            ready = ready_made_sets(data.name, rate, seed, y, data.classes)
             if ready is not None:
-                stored = ready_made_q(data.name, len(y), k)
-                q, facts = (None, {}) if stored is None else (stored.q, stored.facts)
-                return ready, q, facts.get("generator", {})
+                return ready, ready_made_q(data.name, len(y), k)
         from oneof.lab.generator import beliefs
         from oneof.training import default_progress
 
         made = beliefs(data, epochs=self.epochs, device=self.device, progress=default_progress())
-        sets = generate.instance_sets(y, rate, self.seed, q=made.q, classes=data.classes, **bounds)
-        return sets, made.q, made.facts.get("generator", {})
+        return generate.instance_sets(y, rate, seed, q=made.q, **more), made
+
+    def _flips(self, rate: float) -> np.ndarray:
+        """The flip probabilities of the class rule."""
+        from oneof.candidates.generate import similarity_flips
+        from oneof.tables.importers.files import read_matrix
+        from oneof.tables.text import TextForm
+
+        file = self.matrix or self.similarity
+        assert file is not None
+        try:
+            matrix = read_matrix(file, form=TextForm(header=False))[0]
+        except (DataError, CellError) as error:
+            advice = "A matrix is a .npy file, or a .csv file of numbers without a header."
+            raise DataError(f"{error}\n  {advice}") from None
+        return matrix if self.matrix else similarity_flips(matrix, rate)
 
     def _check(self) -> None:
         if self.rule == "flips" and self.rate is None:
@@ -241,22 +255,3 @@ class CandidateSets(CommandGroup):
         | Annotated[CandidatesGenerate, subcommand("generate")]
         | Annotated[CandidatesDescribe, subcommand("describe")]
     )
-
-
-def _read_matrix(path: Path) -> np.ndarray:
-    from oneof.tables.importers.files import read_matrix
-    from oneof.tables.text import TextForm
-
-    try:
-        return read_matrix(path, form=TextForm(header=False))[0]
-    except (DataError, CellError) as error:
-        advice = "A matrix is a .npy file, or a .csv file of numbers without a header."
-        raise DataError(f"{error}\n  {advice}") from None
-
-
-def _accuracies(generator: dict[str, Any]) -> str:
-    parts = [f"generator {generator.get('network', 'unknown')}"]
-    for part in ("train", "test"):
-        value = generator.get(f"{part}_accuracy")
-        parts += [f"{part} accuracy {value:.2%}"] if value is not None else []
-    return ", ".join(parts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from oneof.app.commands.show import open_page, show_table
+from oneof.lab.rendering import render
 from oneof.tables.files import replacing, write_text
 from oneof.tables.writers import write_lines
 
@@ -56,26 +57,20 @@ class Demo:
     def run(self) -> int:
         if self.seeds < 1:
             raise ValueError(f"--seeds {self.seeds}: give a number of at least 1.")
-        history: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in LINES}
-        for seed in range(self.seeds):
-            problem = digits_problem(seed, self.rate)
-            if seed == 0:
-                first = problem
-                facts = f"{problem['candidates'].describe()}; {len(problem['clean'])} clean rows"
-                print(f"digits: {facts}", flush=True)
-            for name in LINES:
-                trained = self._train(name, problem, seed)
-                history[name].append(trained.history)
-                if (seed, name) == (0, "rplg+"):
-                    doubting = trained
-
+        problems = [digits_problem(seed, self.rate) for seed in range(self.seeds)]
+        x, sets, clean = (problems[0][part] for part in ("x", "candidates", "clean"))
+        print(f"digits: {sets.describe()}; {len(clean)} clean rows", flush=True)
+        runs = {
+            name: [self._train(name, problem, seed) for seed, problem in enumerate(problems)]
+            for name in LINES
+        }
         several = self.seeds > 1
         spread = f"mean ± standard deviation of {self.seeds} seeds, in %" if several else "one seed, in %"
         table, lines = [], []
-        for name in LINES:
+        for name, trained in runs.items():
             cells, line = [name], {"method": name}
             for key, column in (("test", "test"), ("pseudo_labels", "pseudo_label")):
-                last = np.array([100 * rows[-1][key] for rows in history[name]])
+                last = np.array([100 * one.history[-1][key] for one in trained])
                 mean, std = last.mean(), last.std(ddof=1) if several else 0.0
                 cells.append(f"{mean:.1f} ± {std:.1f}" if several else f"{mean:.1f}")
                 line |= {f"{column}_mean": f"{mean:.3f}", f"{column}_std": f"{std:.3f}" if several else ""}
@@ -85,16 +80,15 @@ class Demo:
         show_table(title, ("method", *accuracies), table, right=accuracies)
         self.out.mkdir(parents=True, exist_ok=True)
         write_lines(self.out / "table.csv", lines)
-        picture = self._plot(history)
-        page = self.out / "index.html"
+        picture, page = self._plot(runs), self.out / "index.html"
         setting = (
-            f"There are {len(first['x']):,} of them with {first['candidates'].sizes.mean():.1f} "
+            f"There are {len(x):,} of them with {sets.sizes.mean():.1f} "
             f"labels on average, those a small network confuses. All methods train {NETS[self.net]} on them; "
-            f"RPLG and RPLG+ also learn from {len(first['clean'])} further digits with a trusted label."
+            f"RPLG and RPLG+ also learn from {len(clean)} further digits with a trusted label."
         )
-        shown = {"setting": setting, "spread": f"{spread}.", "picture": picture}
-        whole = [("method", *accuracies), *table]
-        write_text(page, _page(first["x"], doubting, first["candidates"], table=whole, **shown))
+        shown: dict[str, Any] = {"setting": setting, "spread": f"{spread}.", "picture": picture}
+        shown |= {"table": [("method", *accuracies), *table], **doubtful_rows(x, runs["rplg+"][0], sets)}
+        write_text(page, render("demo.html", Path(__file__).parent, **shown))
         print(f"table:   {self.out / 'table.csv'}")
         print(f"picture: {picture or NO_PICTURE}")
         print(f"page:    {page}")
@@ -125,7 +119,7 @@ class Demo:
         trained.history[-1]["pseudo_labels"] = float(right.mean())
         return trained
 
-    def _plot(self, history: dict[str, list[list[dict[str, Any]]]]) -> Path | None:
+    def _plot(self, runs: dict[str, list[Trained]]) -> Path | None:
         try:
             from matplotlib.figure import Figure
         except ImportError:
@@ -136,8 +130,8 @@ class Demo:
         axes = figure.subplots(1, 2, sharex=True, sharey=True)
         panels = {"test": "test accuracy in %", "pseudo_labels": "accuracy of training pseudo-labels in %"}
         for axis, (key, title) in zip(axes, panels.items()):
-            for name, runs in history.items():
-                curves = 100 * np.array([[row.get(key, np.nan) for row in rows] for rows in runs])
+            for name, trained in runs.items():
+                curves = 100 * np.array([[row.get(key, np.nan) for row in one.history] for one in trained])
                 epochs, end, style = np.arange(1, self.epochs + 1), float(curves[:, -1].mean()), LINES[name]
                 axis.plot(epochs, curves.mean(axis=0), linewidth=2, label=f"{name}  {end:.1f}", **style)
                 axis.plot(epochs, curves.T, color=style["color"], linewidth=0.6, alpha=0.4)
@@ -185,15 +179,11 @@ def digits_problem(seed: int, rate: float) -> dict[str, Any]:
     }
 
 
-def _page(x: np.ndarray, trained: Trained, candidates: Candidates, **shown: Any) -> str:
-    """What was found, and the rows worth a second look.
-
-    Also shown are `table`, which begins with its headings, `picture`, and the sentences of the page.
-    """
+def doubtful_rows(x: np.ndarray, trained: Trained, candidates: Candidates) -> dict[str, Any]:
+    """The rows worth a second look, as the page shows them, and how many labels of such rows are wrong."""
     import torch
 
     from oneof.app.review import ReviewData, rank_rows
-    from oneof.lab.rendering import render
 
     with torch.no_grad():
         logits = trained.method.logits(trained.state.eval(), torch.from_numpy(x))
@@ -216,4 +206,4 @@ def _page(x: np.ndarray, trained: Trained, candidates: Candidates, **shown: Any)
         }
         for row in order[:SHOWN]
     ]
-    return render("demo.html", Path(__file__).parent, found=found, rows=rows, **shown)
+    return {"found": found, "rows": rows}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from tyro.conf import Positional, UseAppendAction, arg
 
-from oneof.app.commands.show import show_selection
+from oneof.app.commands.show import show_table
 from oneof.candidates.cells import counted
 from oneof.candidates.questions import Answer
 from oneof.tables.errors import DataError
@@ -21,6 +21,7 @@ from oneof.tables.text import TextForm
 if TYPE_CHECKING:
     from oneof.app.fit.clean import CleanLabels
     from oneof.app.fit.outcome import Fitted
+    from oneof.app.fit.plan import Given, Limits
     from oneof.app.fit.training_data import TrainingData
     from oneof.classifier.estimator import PartialLabelClassifier
 
@@ -114,65 +115,54 @@ class Fit:
         began = time.perf_counter()  # a budget pays for the imports too
 
         from oneof.app.fit.clean import read_all_clean
-        from oneof.app.fit.outcome import Fitted, check_model
-        from oneof.app.fit.plan import one_thread, parse_budget, parse_memory, small_steps
+        from oneof.app.fit.outcome import Fitted
+        from oneof.app.fit.plan import Limits, parse_budget, parse_memory
         from oneof.tables.free_text import use_sentences
 
-        budget = None if self.budget is None else parse_budget(self.budget)
-        memory = None if self.memory is None else parse_memory(self.memory)
+        if not 0 <= self.check_share < 1:
+            raise ValueError(f"--check-share {self.check_share:g}: give a part of the clean rows, below 1.")
+        limits = Limits(parse_budget(self.budget), parse_memory(self.memory), began)
         data = self._read()
         print(f"{data.source}: {data.candidates.describe()}")
         clean = read_all_clean(self.clean, data, self.id)
-        net = self.net if self.net != "auto" else "mlp" if data.pixels is None else "resnet18"
-        model = self._model(net)
+        model = self._model("mlp" if data.pixels is None else "resnet18")
         learns = len(clean) > 0 and self._learns(model, data, len(clean))
         clean.divide(learns, self.check_share, self.seed)
-        everything = np.arange(len(data))
-        rows, to_encode = np.setdiff1d(everything, clean.left_out), np.setdiff1d(everything, clean.checked)
+        rows, to_encode = (np.delete(np.arange(len(data)), out) for out in (clean.left_out, clean.checked))
         taken = [*self.ignore, *(c for c in self.clean if data.table and c in data.table.columns)]
         sentences = None if self.embed is None else use_sentences(self.embed)
         x, encoder = data.inputs(to_encode, self.features, taken, self.text, sentences)
-        names = np.array(data.candidates.classes, dtype=object)
-        further = clean.inputs(encoder)
-        for line in self._about(data, encoder, clean):
-            print(line)
+        clean.encode(encoder)
+        self._say_what_is_learned_from(data, encoder, clean)
 
-        argument = clean.argument(names, rows, further)
-        sets = data.candidates.take(rows)
         inputs = x if len(rows) == len(x) else x[rows]  # an array in a file stays there
+        given = inputs, data.candidates.take(rows), clean.argument(data.candidates.classes, rows)
         self._claim_folder()
-        with one_thread(small=self.images is None and small_steps(model, inputs, len(names))):
-            self._train(model, inputs, sets, argument, budget, memory, began)
-        checked = check_model(model, clean, x if further is None else further, names)
-        fitted = Fitted(data, clean, rows, model, encoder, x, checked)
+        self._train(model, given, limits)
+        fitted = Fitted(data, clean, rows, model, encoder, x)
         fitted.write(self.out)
         if self.report:
-            fitted.write_report(self.out, time.perf_counter() - began)
+            fitted.write_report(self.out, limits.spent)
         if self.resume:
             shutil.rmtree(self.out / "run", ignore_errors=True)  # the model is saved: nothing to continue
         self._say_how_it_went(fitted)
         return 0
 
-    def _train(
-        self,
-        model: PartialLabelClassifier,
-        inputs: np.ndarray,
-        sets: Any,
-        clean: Any,
-        budget: float | None,
-        memory: float | None,
-        began: float,
-    ) -> None:
-        epochs = self._plan(model, inputs, sets, clean, budget, memory, began)
-        if self.track is not None:
-            from oneof.training.tracking import TensorBoardTracker
+    def _train(self, model: PartialLabelClassifier, given: Given, limits: Limits) -> None:
+        from oneof.app.fit.plan import keep_within, one_thread_for_small_steps
 
-            model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
-        try:
-            model.fit(inputs, sets, clean=clean)
-        except KeyboardInterrupt as stop:
-            told = f"{stop}\n  The same command goes on there." if str(stop) else ""
-            raise KeyboardInterrupt(told) from None
+        x, sets, clean = given
+        with one_thread_for_small_steps(model, given):
+            epochs = keep_within(limits, model, given)
+            if self.track is not None:  # not the trainings that were measured
+                from oneof.training.tracking import TensorBoardTracker
+
+                model.set_params(callbacks=[TensorBoardTracker(self.out / "tensorboard")])
+            try:
+                model.fit(x, sets, clean=clean)
+            except KeyboardInterrupt as stop:
+                told = f"{stop}\n  The same command goes on there." if str(stop) else ""
+                raise KeyboardInterrupt(told) from None
         if model.max_seconds is not None and len(model.history_) < epochs:
             print(f"stopped by the budget after {len(model.history_)} of {epochs} epochs")
 
@@ -180,7 +170,6 @@ class Fit:
 
     def _claim_folder(self) -> None:
         """Make the folder of the model; one that holds other things is left alone."""
-
         if self.out.exists() and not self.out.is_dir():
             raise DataError(f"{self.out} is a file; --out names a folder for the model.")
         ours = any((self.out / name).exists() for name in ("model.json", "run"))
@@ -213,13 +202,18 @@ class Fit:
         data = from_table(self.table, self.candidates, self.id, form, self.accept)
         return data.with_pixels() if self.net in IMAGE_NETS else data
 
-    def _model(self, net: str) -> PartialLabelClassifier:
+    def _model(self, usual_net: str) -> PartialLabelClassifier:
         from oneof.classifier.estimator import PartialLabelClassifier
+        from oneof.lab.overrides import read_setting
 
+        params = dict(read_setting(setting, "alpha=0.3") for setting in self.set)
+        if params and self.method == "auto":
+            what = "hyper-parameters belong to a method; name it with --method."
+            raise ValueError(f"--set {' '.join(self.set)}: {what}")
         return PartialLabelClassifier(
             self.method,
-            method_params=self._method_params(),
-            net=net,
+            method_params=params,
+            net=usual_net if self.net == "auto" else self.net,
             scaling=self.scaling,
             epochs=self.epochs,
             lr=self.lr,
@@ -234,7 +228,7 @@ class Fit:
 
     def _learns(self, model: PartialLabelClassifier, data: TrainingData, n_clean: int) -> bool:
         """Whether clean rows have a part in training."""
-        from oneof.classifier.inputs import learns_from_clean
+        from oneof.classifier.rows import learns_from_clean
         from oneof.classifier.settings import clean_weight
         from oneof.methods import make_method
 
@@ -244,7 +238,7 @@ class Fit:
         recipe = replace(model.recipe(), clean_weight=weight)
         return learns_from_clean(make_method(model.method, model.method_params), recipe, len(data))
 
-    def _about(self, data: TrainingData, encoder: Any, clean: CleanLabels) -> list[str]:
+    def _say_what_is_learned_from(self, data: TrainingData, encoder: Any, clean: CleanLabels) -> None:
         lines = [*data.notes, *clean.notes]
         if encoder is None:
             assert data.pixels is not None
@@ -254,55 +248,11 @@ class Fit:
             more = f", … {names[-1]}" if len(names) > SHOWN_NAMES else ""
             lines.append(f"{encoder.describe()}: {', '.join(names[:SHOWN_NAMES])}{more}")
             lines += [f'left out: column "{name}" {why}' for name, why in encoder.left_out.items()]
-        return [*lines, clean.sentence()] if len(clean) else lines
-
-    def _plan(
-        self,
-        model: PartialLabelClassifier,
-        x: np.ndarray,
-        sets: Any,
-        clean: Any,
-        budget: float | None,
-        memory: float | None,
-        began: float,
-    ) -> int:
-        """Say what training will take, and fit it into the budget. Returns the number of epochs."""
-        from oneof.app.fit.plan import check_memory, epochs_of_run, measure, plan_budget, time_left
-
-        run, compared, epochs = self.out / "run", self.method == "auto", model.recipe(len(x)).epochs
-        there = self.resume and run.exists()
-        if there:
-            print(f"continues the training in {run}", flush=True)
-        timed = not (compared and budget is not None)  # else the choice finds out how long trainings take
-        estimate = measure(model, x, sets, clean) if not there and (timed or memory is not None) else None
-        if estimate is not None:
-            print(estimate.describe(epochs), flush=True)
-            check_memory(estimate, memory)
-        if not timed:
-            assert budget is not None
-            model.set_params(budget=time_left(budget, time.perf_counter() - began))
-        elif there and budget is not None:
-            model.set_params(epochs=epochs_of_run(run) or epochs, max_seconds=budget)
-        elif estimate is not None and budget is not None:
-            plan = plan_budget(estimate, budget, epochs, time.perf_counter() - began, model.net)
-            model.set_params(epochs=plan.epochs, max_seconds=plan.max_seconds)
-            print(plan.note, flush=True)
-        return model.recipe(len(x)).epochs
-
-    def _method_params(self) -> dict[str, Any]:
-        from oneof.lab.overrides import read_setting
-
-        params = dict(read_setting(setting, "alpha=0.3") for setting in self.set)
-        if params and self.method == "auto":
-            what = "hyper-parameters belong to a method; name it with --method."
-            raise ValueError(f"--set {' '.join(self.set)}: {what}")
-        return params
+        print("\n".join([*lines, clean.sentence()] if len(clean) else lines))
 
     # ---- after training -----------------------------------------------------------------------
 
     def _say_how_it_went(self, fitted: Fitted) -> None:
-        from oneof.app.fit_page.facts import Share
-
         model, checked = fitted.model, fitted.checked
         if self.method == "auto":
             self._say_what_was_chosen(model)
@@ -310,8 +260,7 @@ class Fit:
             loss = model.history_[-1]["loss"]
             print(f"{model.method_.info.name}: {counted(len(model.history_), 'epoch')}, loss {loss:.3f}")
         if checked is not None:
-            right = checked.probabilities.argmax(axis=1) == checked.columns
-            print(f"accuracy on rows that nothing was learned from: {Share.of(right)}")
+            print(f"accuracy on rows that nothing was learned from: {checked.right}")
         elif model.n_clean_:
             print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
         if fitted.wrong is not None:
@@ -330,9 +279,20 @@ class Fit:
 
     def _say_what_was_chosen(self, model: PartialLabelClassifier) -> None:
         """The best, the baselines, and whatever every fold has judged."""
+        from oneof.classifier.standings import further_criteria
 
         rows = model.selection_
-        show_selection(rows)
+        further, most = further_criteria(rows), rows[0]["rounds"]
+        shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]
+        if most and len(shown) > 1:
+            numbers = {"score": "score", "± standard error": "standard_error", **dict(further)}
+            told = ["chosen" if row["chosen"] else "yes" if row["as_good"] else "no" for row in shown]
+            cells = [
+                (row["name"], *(f"{row[key]:.1%}" for key in numbers.values()), what)
+                for row, what in zip(shown, told)
+            ]
+            headings = ("contender", *numbers, "as good")
+            show_table(f"{rows[0]['judged_by']}, out of fold", headings, cells, right=list(numbers))
         print(model.selection_note_)
         if self.net == "mlp" and rows[0]["kind"] == "method" and model.chosen_model().net == "linear":
             print("--net mlp was compared with linear, which did better; --method NAME --net mlp insists")

@@ -118,7 +118,9 @@ class Export:
         model = load(self.model)
         difference = export_onnx(model, self.out, probabilities=not self.logits)
         what = "logits" if self.logits else "probabilities"
-        print(f"{self.out}: {model.n_features_in_} features in, {what} of {len(model.classes_)} classes out")
+        shape = " x ".join(map(str, model.input_shape_))
+        taken = f"{shape} features" if len(model.input_shape_) == 1 else f"images of {shape}"
+        print(f"{self.out}: {taken} in, {what} of {len(model.classes_)} classes out")
         print(f"compared with torch: largest difference {difference:.1e}")
         encoder = getattr(model, "encoder_", None)
         if encoder is not None:

@@ -110,26 +110,3 @@ def open_page(address: str) -> None:
     """Show the page in the user's browser, where there is a screen to show it on."""
     if has_screen():
         webbrowser.open(address)
-
-
-def show_selection(rows: list[dict[str, Any]]) -> None:
-    """The contenders of a choice: the best, the baselines, and whatever every fold has judged."""
-    from oneof.classifier.standings import further_criteria
-
-    further, most = further_criteria(rows), rows[0]["rounds"]
-    shown = [r for r in rows if r["rounds"] == most or r["as_good"] or r["kind"] == "baseline"]
-    if not most or len(shown) < 2:
-        return
-    numbers = ["score", "± standard error", *(title for title, _ in further)]
-    cells = [
-        [
-            row["name"],
-            f"{row['score']:.1%}",
-            f"{row['standard_error']:.1%}",
-            *(f"{row[key]:.1%}" for _, key in further),
-            "chosen" if row["chosen"] else "yes" if row["as_good"] else "no",
-        ]
-        for row in shown
-    ]
-    title = f"{rows[0]['judged_by']}, out of fold"
-    show_table(title, ["contender", *numbers, "as good"], cells, right=numbers)

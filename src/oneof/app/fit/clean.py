@@ -24,7 +24,8 @@ from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.training.clean import divide_rows
 
-KEYS = ("id", "row", "task", "item")
+ROW = "row"
+KEYS = ("id", ROW, "task", "item")
 LABELS = ("label", "clean", "trusted", "truth", "class", "answer", "y")
 FEWEST_CHECKED = 20
 
@@ -39,6 +40,8 @@ class CleanLabels:
     columns: np.ndarray
     """Column of the class, -1 where it is not known: one per training row, or one per further row."""
     further: Table | None = None
+    x: np.ndarray | None = None
+    """Features of further rows, once they are encoded."""
     notes: list[str] = field(default_factory=list)
     learns: bool = True
     """Whether the method learns from clean rows at all."""
@@ -82,10 +85,10 @@ class CleanLabels:
         """Training rows that `fit` never sees."""
         return self.checked if self.learns else self.aside[:0]
 
-    def inputs(self, encoder: TableEncoder | None) -> np.ndarray | None:
-        """Features of further clean rows, encoded like the training rows; None where there are none."""
+    def encode(self, encoder: TableEncoder | None) -> None:
+        """Encode further rows like the training rows."""
         if self.further is None:
-            return None
+            return
         if encoder is None:
             raise DataError(
                 f"{self.further.path}: clean rows with features go with a table, not with images."
@@ -94,16 +97,19 @@ class CleanLabels:
         vectors = [name for name, values in columns.items() if getattr(values, "ndim", 1) == 2]
         if len(encoder.codes) == 1 and encoder.codes[0].kind == "vector" and len(vectors) == 1:
             columns = {encoder.codes[0].name: columns[vectors[0]]}  # two matrices need no common name
-        return encoder.transform(Table(self.further.path, columns))
+        self.x = encoder.transform(Table(self.further.path, columns))
 
-    def argument(self, names: np.ndarray, rows: np.ndarray, further: np.ndarray | None) -> Any:
+    def argument(self, classes: Sequence[Any], rows: np.ndarray) -> Any:
         """What `fit(clean=...)` gets beside these training rows."""
-        if further is not None:
+        labels = self.named(classes, np.arange(len(self.columns)))
+        if self.x is not None:
             learned = np.setdiff1d(self.rows, self.aside) if self.learns else self.rows
-            return further[learned], names[self.columns[learned]]
-        labels = np.full(len(self.columns), None, dtype=object)
-        labels[self.rows] = names[self.columns[self.rows]]
+            return self.x[learned], labels[learned]
         return labels[rows] if len(self) else None
+
+    def named(self, classes: Sequence[Any], places: np.ndarray) -> np.ndarray:
+        """The names of some of the labels, None where one is not known."""
+        return np.array([*classes, None], dtype=object)[self.columns[places]]
 
     def sentence(self) -> str:
         """What became of them."""
@@ -118,8 +124,11 @@ class CleanLabels:
         return f"{n} trusted labels were given and all were learned from{why}."
 
 
+# ---- what `--clean` names ---------------------------------------------------------------------
+
+
 def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = None) -> CleanLabels:
-    """What `--clean` names, once or several times. Where two have a label for a row, the later one counts."""
+    """One source or several. Where two have a label for a row, the later one counts."""
     parts = [read_clean(value, data, ids) for value in values]
     if len(parts) == 1:
         return parts[0]
@@ -145,34 +154,21 @@ def read_all_clean(values: Sequence[str], data: TrainingData, ids: str | None = 
 
 
 def read_clean(value: str, data: TrainingData, ids: str | None = None) -> CleanLabels:
-    """What `--clean` names: a column of the training table, else a file."""
+    """A column of the training table, else a file."""
     table, file = data.table, Path(value)
     if table is not None and value in table.columns:
-        return _among_candidates(_columns_of(table.labels(value), data, "clean"), data, value)
+        return _of_rows(table.labels(value), data, "clean", value)
     if not file.is_file():
         where, columns = "", ""
         if table is not None:
             where = f"no column of {table.path} and "
             columns = f"\n  The table has {short(table.columns, 20)}."
         raise DataError(f"--clean {value}: there is {where}no file of that name.{columns}")
-    if file.suffix.lower() == ".jsonl":
-        return _from_decisions(file, data)
-    clean = read_table(file)
-    key, label = _key_and_label(clean, ids)
-    if key is None and len(clean.columns) > 1:
-        further = _columns_of(clean.labels(label), data, f'column "{label}" of {file}')
-        clean.columns.pop(label)
-        return CleanLabels(further, clean, [f"{file}: further rows with features of their own"])
-    labels, unused = _from_table(clean, key, label, data)
-    made = _among_candidates(_columns_of(labels, data, f"{file}, training row"), data, value)
-    if unused:
-        which = "of rows without features or candidates, and not used"
-        made.notes.append(f"{unused} trusted labels of {value} are {which}")
-    return made
+    return _from_decisions(file, data) if file.suffix.lower() == ".jsonl" else _from_table(file, ids, data)
 
 
-def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray:
-    """Columns of the classes that labels name, -1 where there is none."""
+def _columns_of(labels: np.ndarray, data: TrainingData, what: str, numbers: np.ndarray) -> np.ndarray:
+    """Columns of the classes that labels name, -1 where there is none; rows have these numbers in errors."""
     given = np.flatnonzero(known(labels))
     if not len(given):
         raise DataError(f"{what} names no trusted label: every entry is missing.")
@@ -184,13 +180,19 @@ def _columns_of(labels: np.ndarray, data: TrainingData, what: str) -> np.ndarray
             f"{what.partition(', ')[0]}: the trusted label {label!r} is spelled otherwise than the class "
             f"{name!r} ({len(other)} such labels).\n  --accept alike: it is that class."
         )
-    labels = spelled
-    columns = np.full(len(labels), -1, dtype=np.int64)
-    columns[given] = label_columns(labels, np.array(data.candidates.classes, dtype=object), what, rows=given)
+    numbered = np.full(numbers.max() + 1, None, dtype=object)
+    numbered[numbers] = spelled
+    columns, classes = np.full(len(labels), -1), np.array(data.candidates.classes, dtype=object)
+    columns[given] = label_columns(numbered, classes, what, rows=numbers[given])
     return columns
 
 
-def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> CleanLabels:
+def _of_rows(labels: np.ndarray, data: TrainingData, what: str, source: str) -> CleanLabels:
+    """One label per training row, None where there is none."""
+    return _among_candidates(_columns_of(labels, data, what, data.numbers), data, source)
+
+
+def _among_candidates(columns: np.ndarray, data: TrainingData, source: str) -> CleanLabels:
     """Labels of training rows, with a note about those that their candidates do not hold."""
     rows = np.flatnonzero(columns >= 0)
     outside = rows[~data.candidates.has(rows, columns[rows])]
@@ -198,8 +200,8 @@ def _among_candidates(columns: np.ndarray, data: TrainingData, what: str) -> Cle
     if len(outside):
         i = int(outside[0])
         notes.append(
-            f"{len(outside)} trusted labels of {what} are not among the candidates of their row (first: row "
-            f"{data.name_of(i)}, {data.candidates.classes[columns[i]]}); the trusted label counts"
+            f"{len(outside)} trusted labels of {source} are not among the candidates of their row (first: "
+            f"row {data.name_of(i)}, {data.candidates.classes[columns[i]]}); the trusted label counts"
         )
     return CleanLabels(columns, notes=notes)
 
@@ -237,11 +239,12 @@ def _from_decisions(file: Path, data: TrainingData) -> CleanLabels:
     return made
 
 
-def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
+def _key_and_label(table: Table, ids: str | None, data: TrainingData) -> tuple[str | None, str]:
     """The columns that name the row and its label."""
     names = list(table.columns)
     lower = {name.lower(): name for name in names}
-    key = ids if ids in names else next((lower[k] for k in KEYS if k in lower), None)
+    keys = KEYS if data.ids is not None else (ROW, *KEYS)  # labels.csv has both
+    key = ids if ids in names else next((lower[k] for k in keys if k in lower), None)
     label = next((lower[k] for k in LABELS if k in lower and lower[k] != key), None)
     if label is None and len(names) == 2 and key is not None:
         label = next(name for name in names if name != key)
@@ -253,48 +256,59 @@ def _key_and_label(table: Table, ids: str | None) -> tuple[str | None, str]:
     return key, label
 
 
-def _from_table(clean: Table, key: str | None, label: str, data: TrainingData) -> tuple[np.ndarray, int]:
+def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
+    """Labels of training rows, named by id or number or all in their order; or further rows."""
+    table = read_table(file)
+    key, label = _key_and_label(table, ids, data)
+    values = table.labels(label)
+    if key is None and len(table.columns) > 1:
+        further = _columns_of(values, data, f'column "{label}" of {file}', np.arange(len(values)))
+        table.columns.pop(label)
+        return CleanLabels(further, table, notes=[f"{file}: further rows with features of their own"])
+    unused = 0
+    if key is not None:
+        values, unused = _by_key(table, key, values, data)
+    elif data.whole is not None and len(values) == len(data.whole):
+        values = values[data.numbers]
+    elif len(values) != len(data):
+        raise DataError(
+            f"{file} has {len(values)} labels, but there are {len(data)} training rows.\n"
+            '  Give one per row, or a column "id" or "row" that says whose label it is.'
+        )
+    if key is None:  # -1 as in `Candidates.truth`
+        values = np.array([None if isinstance(v, int) and v < 0 else v for v in values], dtype=object)
+    made = _of_rows(values, data, f"{file}, training row", str(file))
+    if unused:
+        which = "of rows without features or candidates, and not used"
+        made.notes.append(f"{unused} trusted labels of {file} are {which}")
+    return made
+
+
+def _by_key(table: Table, key: str, values: np.ndarray, data: TrainingData) -> tuple[np.ndarray, int]:
     """One label per training row, None where the table has none; how many are of other rows."""
-    values = clean.labels(label)
-    if key is None:  # nothing but labels: one per row
-        if len(values) != len(data):
-            raise DataError(
-                f"{clean.path} has {len(values)} labels, but there are {len(data)} training rows.\n"
-                '  Give one per row, or a column "id" or "row" that says whose label it is.'
-            )
-        for i, value in enumerate(values):
-            if isinstance(value, int | np.integer) and value < 0:
-                values[i] = None  # -1 as in `Candidates.truth`
-        return values, 0
-    given, by_number = clean.column(key), key.lower() == "row"
+    given, by_number = table.column(key), key.lower() == ROW and key != data.id_column
     if not by_number and data.ids is None:
         raise DataError(
-            f"{clean.path} names rows by id ({given[0]!r}), but the training rows have none.\n"
+            f"{table.path} names rows by id ({given[0]!r}), but the training rows have none.\n"
             '  Say which column has the ids: --id COLUMN. Or name rows by number, in a column "row".'
         )
-    there = list(map(str, data.numbers)) if by_number else list(data.ids or ())
-    place = {name: i for i, name in enumerate(there)}
-    names = [cell_text(name) for name in given]
-    rest = set(map(str, data.rest_numbers)) if by_number else set(data.rest_ids)
-    absent = [value for value, name in zip(given, names) if name not in place and name not in rest]
+    place = data.places(by_number)
+    rows = [place.get(cell_text(name) or "") for name in given]
+    absent = [name for name, row in zip(given, rows) if row is None]
     if absent and (by_number or "unknown-tasks" not in data.accept):
-        last = max([*data.numbers, *data.rest_numbers])
+        there = f"0 to {max([*data.numbers, *data.rest_numbers])}" if by_number else short(data.ids or (), 5)
         raise DataError(
-            f"{clean.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
-            f"{short(absent, 5)}.\n"
-            f"  The training rows are {f'0 to {last}' if by_number else short(there, 5)}."
+            f"{table.path}: {len(absent)} {'row numbers' if by_number else 'ids'} are no training rows: "
+            f"{short(absent, 5)}.\n  The training rows are {there}."
             + ("" if by_number else "\n  To leave such labels out: --accept unknown-tasks.")
         )
-    rest.update(str(cell_text(value)) for value in absent)
     labels = np.full(len(data), None, dtype=object)
-    for name, value in zip(names, values):
-        if name in rest:
-            continue
-        row = place[str(name)]
+    used = [(row, value) for row, value in zip(rows, values) if row is not None and row >= 0]
+    for row, value in used:
         before = labels[row]
         if before is not None and value is not None and before != value:
             raise DataError(
-                f"{clean.path} has two labels for {data.name_of(row)!r}: {before!r} and {value!r}."
+                f"{table.path} has two labels for {data.name_of(row)!r}: {before!r} and {value!r}."
             )
         labels[row] = before if value is None else value
-    return labels, sum(name in rest for name in names)
+    return labels, len(rows) - len(used)

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from oneof.app.fit.clean import CleanLabels
 from oneof.app.fit.plan import as_time
 from oneof.app.fit.training_data import TrainingData
-from oneof.app.fit_page.facts import Checked, FitFacts, FitOutcome
+from oneof.app.fit_page.facts import Checked, FitFacts
 from oneof.app.fit_page.page import REVIEWED, model_settings, write_fit_report
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import places_of
@@ -32,17 +32,6 @@ MOST_SHOWN = 8
 LONGEST_SHOWN = 300
 
 
-def check_model(
-    model: PartialLabelClassifier, clean: CleanLabels, x: np.ndarray, names: np.ndarray
-) -> Checked | None:
-    """The model on clean rows that nothing was learned from; its prediction sets go by them too."""
-    if not len(clean.aside):
-        return None
-    inputs, columns = x[clean.aside], clean.columns[clean.aside]
-    model.calibrate(inputs, names[columns], record_accuracy=True)
-    return Checked(model.predict_proba(inputs), columns)
-
-
 @dataclass
 class Fitted:
     """A fitted model with the rows it came from."""
@@ -54,7 +43,15 @@ class Fitted:
     model: PartialLabelClassifier
     encoder: TableEncoder | None
     x: np.ndarray
-    checked: Checked | None
+
+    def __post_init__(self) -> None:
+        """Check the model by clean rows that nothing was learned from; its prediction sets go by them too."""
+        self.checked, aside = None, self.clean.aside
+        if len(aside):
+            inputs = (self.x if self.clean.x is None else self.clean.x)[aside]
+            labels = self.clean.named(self.data.candidates.classes, aside)
+            self.model.calibrate(inputs, labels, record_accuracy=True)
+            self.checked = Checked(self.model.predict_proba(inputs), self.clean.columns[aside])
 
     @cached_property
     def transduction(self) -> Beliefs:
@@ -96,7 +93,7 @@ class Fitted:
             ids_are_numbers=data.ids is None,
             answers=data.answers,
             features=shown_columns(data.table, self.encoder),
-            images=None if data.image_files is None else [str(path) for path in data.image_files],
+            images=list(map(str, data.image_files)) or None,
             image_folder=None if data.image_folder is None else str(data.image_folder),
             trusted=np.isin(np.arange(len(data)), self.clean.trusted),
             wrong=self.wrong,
@@ -149,20 +146,19 @@ class Fitted:
                 columns["candidates"] = written + [""] * (len(columns["row"]) - len(written))
                 writer.write(columns)
 
-    def write_report(self, folder: Path, seconds: float) -> FitFacts:
+    def write_report(self, folder: Path, seconds: float) -> None:
         """`report.html` in the folder."""
-        data, model = self.data, self.model
-        outcome = FitOutcome.of(
-            model,
-            data.source,
+        facts = FitFacts.of(
+            self.model,
+            self.data.source,
             self.review,
             checked=self.checked,
             clean=self.clean.sentence(),
-            notes=data.notes,
+            notes=self.data.notes,
             settings=self._settings(seconds),
         )
-        outcome.thumbnails = thumbnails(data.pixels, outcome.doubtful[:REVIEWED])
-        return write_fit_report(folder / "report.html", outcome)
+        facts.thumbnails = thumbnails(self.data.pixels, facts.doubtful[:REVIEWED])
+        write_fit_report(folder / "report.html", facts)
 
     def _settings(self, seconds: float) -> dict[str, str]:
         """How the model was made, for the end of the report."""

@@ -1,4 +1,4 @@
-"""Before a training: what it will take in time and memory, what a budget allows."""
+"""Before a training: what it will take in time and memory, and what it may take."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from oneof.candidates import Candidates
 from oneof.candidates.cells import counted
 from oneof.candidates.compact import BLOCK, DENSE, OTHERS, is_large
 from oneof.classifier.estimator import PartialLabelClassifier
-from oneof.classifier.inputs import is_pair, known
+from oneof.classifier.inputs import known
+from oneof.classifier.rows import is_pair
 from oneof.methods.rows import places_per_row
 from oneof.nets import IMAGE_NETS
 from oneof.tables.errors import DataError
@@ -83,25 +84,42 @@ class Estimate:
         )
 
 
+Given = tuple[np.ndarray, Candidates, Any]
+"""What `fit` gets: features, candidate sets, clean rows."""
+
+
 def measure(
     model: PartialLabelClassifier, x: np.ndarray, candidates: Candidates, clean: Any = None
 ) -> Estimate:
     """Train a copy of the model for a few steps on a few of the rows that `fit` will get, and scale up."""
-    n = len(x)
-    batch = model.recipe().rows_per_step(n)
+    n, batch = len(x), model.recipe().rows_per_step(len(x))
     if clean is not None and not is_pair(clean):
         given = np.flatnonzero(known(np.asarray(clean)))
         clean = (x[given], np.asarray(clean)[given])
-    rows_of_fit = (x, candidates, clean)
+
+    def timed(rows: int, epochs: int = 1) -> tuple[float, PartialLabelClassifier]:
+        # spread over the table: the first rows may be all of one kind
+        picked, few = np.unique(np.linspace(0, n - 1, max(rows, 2)).astype(np.int64)), clean
+        if few is not None:
+            part = max(2, round(len(few[0]) * len(picked) / n))  # one alone cannot be normalised
+            few = (few[0][:part], few[1][:part])
+        small = clone(model).set_params(epochs=epochs, batch_size=batch, run=None, verbose=False)
+        if small.method == "auto":
+            from oneof.classifier.contenders import METHODS  # a fit by one method needs nothing of a choice
+
+            small.set_params(method=METHODS[0])
+        began = time.perf_counter()
+        small.fit(x[picked], candidates.take(picked), clean=few)
+        return time.perf_counter() - began, small
+
     with warnings.catch_warnings(action="ignore"):
-        _timed(model, rows_of_fit, batch, 1, batch)  # what happens once in a process only
-        step, fitted = _timed(model, rows_of_fit, batch, 1, batch)
+        timed(batch)  # what happens once in a process only
+        step, fitted = timed(batch)
         if step > LONG_STEP:  # long enough to be measured alone, and too long for many
             setup, epoch = 0.0, step * n / batch
         else:
             rows = min(n, MEASURED_BATCHES * batch)
-            one, _ = _timed(model, rows_of_fit, rows, 1, batch)
-            three, fitted = _timed(model, rows_of_fit, rows, 3, batch)
+            (one, _), (three, fitted) = timed(rows), timed(rows, epochs=3)
             part = max((three - one) / 2, three / 8)
             setup, epoch = max(0.0, one - part), part * n / rows
     parameters = sum(p.numel() for net in fitted.net_ for p in net.parameters())
@@ -115,29 +133,6 @@ def measure(
     if some < n:  # on a large table contenders learn from some of the rows
         trainings = 1 + LONG_FITS * some * model.recipe(some).epochs / (n * model.recipe(n).epochs)
     return Estimate(n, parameters, takes, setup, epoch, trainings)
-
-
-def _timed(
-    model: PartialLabelClassifier,
-    given: tuple[np.ndarray, Candidates, Any],
-    rows: int,
-    epochs: int,
-    batch: int,
-) -> tuple[float, PartialLabelClassifier]:
-    x, candidates, clean = given
-    # spread over the table: the first rows may be all of one kind
-    picked = np.unique(np.linspace(0, len(x) - 1, max(rows, 2)).astype(np.int64))
-    if clean is not None:
-        part = max(2, round(len(clean[0]) * len(picked) / len(x)))  # one alone cannot be normalised
-        clean = (clean[0][:part], clean[1][:part])
-    small = clone(model).set_params(epochs=epochs, batch_size=batch, run=None, verbose=False)
-    if small.method == "auto":
-        from oneof.classifier.contenders import METHODS  # a fit by one method needs nothing of a choice
-
-        small.set_params(method=METHODS[0])
-    began = time.perf_counter()
-    small.fit(x[picked], candidates.take(picked), clean=clean)
-    return time.perf_counter() - began, small
 
 
 def memory(
@@ -193,41 +188,68 @@ def check_memory(estimate: Estimate, limit: float | None) -> None:
     print(f"warning: {as_size(there)} of memory are free, and {told}", flush=True)
 
 
-# ---- budgets ----------------------------------------------------------------------------------
+# ---- limits -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class BudgetPlan:
-    """How many epochs fit, and when to stop at the latest."""
+class Limits:
+    """What a fit may take in all: seconds from when it began, and megabytes."""
 
-    epochs: int
-    max_seconds: float
-    note: str
+    seconds: float | None
+    megabytes: float | None
+    began: float
+
+    @property
+    def spent(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def left(self) -> float:
+        """Seconds that training may take."""
+        assert self.seconds is not None
+        return max(0.0, self.seconds - self.spent - min(AFTERWARDS, 0.2 * self.seconds))
 
 
-def time_left(budget: float, spent: float) -> float:
-    """Seconds of a budget that training may take."""
-    return max(0.0, budget - spent - min(AFTERWARDS, 0.2 * budget))
+def keep_within(limits: Limits, model: PartialLabelClassifier, given: Given) -> int:
+    """Say what training will take, and make the model keep the limits. Returns the number of epochs."""
+    n, run = len(given[0]), model.run
+    epochs, continues = model.recipe(n).epochs, run is not None and run.exists()
+    if continues:
+        print(f"continues the training in {run}", flush=True)
+    by_choice = model.method == "auto" and limits.seconds is not None  # which finds out what trainings take
+    estimate = None
+    if not continues and (not by_choice or limits.megabytes is not None):
+        estimate = measure(model, *given)
+        print(estimate.describe(epochs), flush=True)
+        check_memory(estimate, limits.megabytes)
+    if by_choice:
+        model.set_params(budget=limits.left)
+    elif limits.seconds is not None:
+        if estimate is None:
+            epochs = epochs_of_run(run) or epochs
+        else:
+            epochs, note = epochs_within(limits, estimate, epochs, model.net)
+            print(note, flush=True)
+        model.set_params(epochs=epochs, max_seconds=limits.left)
+    return epochs
 
 
-def plan_budget(estimate: Estimate, budget: float, epochs: int, spent: float, net: str = "mlp") -> BudgetPlan:
-    """The largest number of epochs, up to `epochs`, that fits what is left of a budget in seconds."""
-    left = time_left(budget, spent)
-    fits = int((RESERVE * left - estimate.setup) / max(estimate.epoch, 1e-9))
+def epochs_within(limits: Limits, estimate: Estimate, epochs: int, net: str) -> tuple[int, str]:
+    """The largest number of epochs, up to `epochs`, for which there is time, and what to say about it."""
+    assert limits.seconds is not None
+    fits = int((RESERVE * limits.left - estimate.setup) / max(estimate.epoch, 1e-9))
     chosen = max(1, min(epochs, fits))
-    took = about(estimate.seconds(chosen))
-    note = f"budget {as_time(budget)}: {chosen} of {epochs} epochs, {took}"
-    if fits >= epochs:
-        note = f"budget {as_time(budget)}: all {epochs} epochs fit, {took}"
-    elif fits < 1:
+    how_many = f"all {epochs} epochs fit" if fits >= epochs else f"{chosen} of {epochs} epochs"
+    note = f"budget {as_time(limits.seconds)}: {how_many}, {about(estimate.seconds(chosen))}"
+    if fits < 1:
         note += "; not even one epoch fits, and less than one is never trained"
     if chosen < min(FEW_EPOCHS, epochs):
-        enough = spent + AFTERWARDS + estimate.seconds(FEW_EPOCHS) / RESERVE
+        enough = limits.spent + AFTERWARDS + estimate.seconds(FEW_EPOCHS) / RESERVE
         note += f".\n  So few epochs teach little: give a budget of {as_time(enough)} or more"
         smallest = "lenet" if net in IMAGE_NETS else "linear"
         if net != smallest:
             note += f", or take a smaller net (--net {smallest})"
-    return BudgetPlan(chosen, left, note)
+    return chosen, note
 
 
 def epochs_of_run(folder: Path) -> int | None:
@@ -239,8 +261,10 @@ def epochs_of_run(folder: Path) -> int | None:
     return found if isinstance(found, int) and found > 0 else None
 
 
-def parse_memory(text: str) -> float:
+def parse_memory(text: str | None) -> float | None:
     """Megabytes of 6GB, 500MB or 1.5 GB."""
+    if text is None:
+        return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([mg])i?b?\s*", text.lower())
     if found is None or not 0 < float(found[1]) < math.inf:
         raise DataError(f"--memory {text}: write a size such as 6GB or 500MB.")
@@ -250,8 +274,10 @@ def parse_memory(text: str) -> float:
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
-def parse_budget(text: str) -> float:
+def parse_budget(text: str | None) -> float | None:
     """Seconds of 30s, 10m, 2h, 1h30m or 90."""
+    if text is None:
+        return None
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smh]?)", text.strip().lower())
     whole = "".join(number + unit for number, unit in parts)
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
@@ -281,19 +307,16 @@ def as_size(megabytes: float) -> str:
 # ---- threads ----------------------------------------------------------------------------------
 
 
-def small_steps(model: PartialLabelClassifier, x: np.ndarray, n_classes: int) -> bool:
-    """Whether steps on a table are too small for several threads to gain anything."""
-    return model.recipe(len(x)).rows_per_step(len(x)) * (x.shape[1] + n_classes) <= SMALL_STEP
-
-
 @contextmanager
-def one_thread(small: bool) -> Iterator[None]:
-    """Inside, small steps are computed in one thread, unless OMP_NUM_THREADS says how many there should be.
+def one_thread_for_small_steps(model: PartialLabelClassifier, given: Given) -> Iterator[None]:
+    """Inside, small steps on tables are computed in one thread, unless OMP_NUM_THREADS says how many.
 
     In several they are hardly faster, and many times slower where other programs keep the cores busy.
     """
+    x, sets, _ = given
+    numbers = model.recipe(len(x)).rows_per_step(len(x)) * (x.shape[1] + sets.n_classes)
     before = torch.get_num_threads()
-    if small and "OMP_NUM_THREADS" not in os.environ:
+    if x.ndim == 2 and numbers <= SMALL_STEP and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     try:
         yield

@@ -41,7 +41,7 @@ class TrainingData:
     """Which of its rows have candidates, in the order of these; default: all."""
     pixels: np.ndarray | None = None
     """uint8 (n, channels, height, width), where rows are images."""
-    image_files: tuple[Path, ...] | None = None
+    image_files: tuple[Path, ...] = ()
     image_folder: Path | None = None
     ids: tuple[str, ...] | None = None
     id_column: str | None = None
@@ -80,10 +80,15 @@ class TrainingData:
     @property
     def rest_ids(self) -> tuple[str, ...]:
         """Their ids; where the table has none, their numbers in it."""
-        if self.whole is None or self.id_column is None:
-            return tuple(map(str, self.rest_numbers))
-        names = self.whole.column(self.id_column)
+        names: Any = range(len(self.whole or ()))
+        if self.whole is not None and self.id_column is not None:
+            names = self.whole.column(self.id_column)
         return tuple(str(cell_text(names[i])) for i in self.rest_numbers.tolist())
+
+    def places(self, by_number: bool) -> dict[str, int]:
+        """The row that an id, or a number in the table, names; -1 for one without candidates."""
+        names, rest = (self.numbers, self.rest_numbers) if by_number else (self.ids or (), self.rest_ids)
+        return {str(name): row for row, name in enumerate(names)} | dict.fromkeys(map(str, rest), -1)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -120,7 +125,7 @@ class TrainingData:
         if self.pixels is not None:
             return self.pixels, None
         assert self.table is not None
-        without = [*self.taken, *(name for name in taken if name not in self.taken)]
+        without = list(dict.fromkeys([*self.taken, *taken]))
         if not features:
             labels = [name for name in self.label_columns() if name not in without]
             without += labels
@@ -128,17 +133,27 @@ class TrainingData:
                 f'left out: column "{name}" holds class names; use it with --clean, or with --features'
                 for name in labels
             )
-            others = {name: values for name, values in self.table.columns.items() if name not in without}
-            if any(getattr(values, "ndim", 1) == 1 for values in others.values()):  # no vectors
-                n, c = self.candidates.shape  # of a large table some rows will do
-                some = np.linspace(0, n - 1, min(n, DENSE // c)).astype(np.int64)
-                seen = Table(self.table.path, others).take(some).columns
-                ask(about_features(seen, self.candidates.rows(some)), self.accept, self.source)
+            self._ask_about({n: values for n, values in self.table.columns.items() if n not in without})
         mapped = self._in_a_file()
         # without gaps nothing depends on the rows that an encoder of vectors is learned from
-        fitted = rows if mapped is None else rows[:ENOUGH]
-        encoder = TableEncoder.fit(self.table.take(fitted), features, without, texts, sentences)
-        return (encoder.transform(self.table) if mapped is None else mapped), encoder
+        fitted = self.table.take(rows if mapped is None else rows[:ENOUGH])
+        how = features, without, texts, sentences
+        try:
+            encoder = TableEncoder.fit(fitted, *how)
+            return (encoder.transform(self.table) if mapped is None else mapped), encoder
+        except DataError:
+            if self.whole is not None:  # the same error, with rows counted as in the file
+                TableEncoder.fit(self.whole, *how).transform(self.whole)
+            raise
+
+    def _ask_about(self, features: dict[str, Any]) -> None:
+        """Whether a feature tells the label; vectors do not, and of a large table some rows will do."""
+        assert self.table is not None
+        if any(getattr(values, "ndim", 1) == 1 for values in features.values()):
+            n, c = self.candidates.shape
+            some = np.linspace(0, n - 1, min(n, DENSE // c)).astype(np.int64)
+            seen = Table(self.table.path, features).take(some).columns
+            ask(about_features(seen, self.candidates.rows(some)), self.accept, self.source)
 
     def _in_a_file(self) -> np.ndarray | None:
         """The features, where they are one memory-mapped array of float32 without gaps, else None."""
@@ -153,11 +168,9 @@ class TrainingData:
     def rest_inputs(self, encoder: TableEncoder | None) -> np.ndarray | None:
         """What the network sees of the rows without candidates, where there are some."""
         rest = self.rest
-        if rest is None:
-            return None
-        if encoder is not None:
-            return encoder.transform(rest)
-        return next(v for v in rest.columns.values() if getattr(v, "ndim", 1) == 4)
+        if rest is None or encoder is None:
+            return None if rest is None else _image_arrays(rest)[0]
+        return encoder.transform(rest)
 
     def label_columns(self) -> list[str]:
         """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
@@ -176,19 +189,26 @@ class TrainingData:
     def with_pixels(self) -> TrainingData:
         """The same with the one array of images in its table as what the network sees."""
         assert self.table is not None
-        found = [name for name, v in self.table.columns.items() if getattr(v, "ndim", 1) == 4]
+        found = _image_arrays(self.table)
         if len(found) != 1:
             raise DataError(
                 f"{self.source} has {len(found)} arrays of images (rows, channels, height, width); a net for "
                 "images needs one.\n  Use --net mlp for tables and embeddings, or --images FOLDER."
             )
-        self.pixels = self.table.columns[found[0]]
+        self.pixels = found[0]
         return self
+
+
+def _image_arrays(table: Table) -> list[np.ndarray]:
+    return [values for values in table.columns.values() if getattr(values, "ndim", 1) == 4]
 
 
 def _numbers(texts: set[Any]) -> bool:
     """Whether these are all numbers: a count that happens to name a class is still a count."""
     return all(text.replace(".", "", 1).lstrip("-").isdigit() for text in texts)
+
+
+# ---- a table ----------------------------------------------------------------------------------
 
 
 def from_table(
@@ -202,16 +222,15 @@ def from_table(
     whole = read_table(path, form)
     kept = np.arange(len(whole)) if ids is None else distinct_rows(whole, ids)
     table = whole.take(kept)
+    if candidates not in table.columns and not Path(candidates).is_file():
+        try:
+            table.column(candidates)
+        except DataError as error:
+            raise DataError(f"{error}\n  Nor is there a file of candidates with that name.") from None
     if candidates in table.columns:
         data = _from_column(table, candidates, ids, accept)
     else:
-        file = Path(candidates)
-        if not file.is_file():
-            try:
-                table.column(candidates)
-            except DataError as error:
-                raise DataError(f"{error}\n  Nor is there a file of candidates with that name.") from None
-        data = _matched(table, _annotations(file), ids, path, file, accept)
+        data = _with_file(table, Path(candidates), ids, accept)
     data.accept = accept
     data.notes[:0] = table.form.note(path) if table.form is not None else []
     if len(table) < len(whole):
@@ -235,15 +254,56 @@ def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequenc
     return data
 
 
+def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str]) -> TrainingData:
+    """Rows of a table joined with the candidate sets of a file; sets without a row are an error.
+
+    They are matched by a column of ids: the one that is named, or one that holds the ids of the file; else
+    by ids that are row numbers, else by their order.
+    """
+    found, path, known = _annotations(file), table.path, np.arange(len(table))
+    names = None if found.ids is None else tuple(map(str, found.ids))
+    notes = []
+    if names is None:
+        notes += [f"{file} has no ids: rows are matched by their order"] if ids else []
+    elif column := ids or id_column(table, names):
+        ids, where = column, f'column "{column}" of {path}'
+        there = as_ids(table.columns[column], where)
+        inside = np.isin(names, there)
+        if "unknown-tasks" in accept and not inside.all():
+            notes.append(f"{int((~inside).sum())} candidate sets are about rows that {path} does not have")
+            found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
+        advice = "\n  To leave such sets out: --accept unknown-tasks."
+        known = positions(names, there, str(file), where, advice)
+        in_order = np.argsort(known)  # of the table
+        found, known = found.take(in_order), known[in_order]
+        notes.append(f'rows are matched by the column "{column}"')
+    elif (numbers := row_numbers(names, len(table))) is not None:
+        known = numbers
+        notes.append("ids are row numbers: rows are matched by them")
+    else:
+        notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
+    if len(known) != len(found):
+        example = "" if names is None else f", such as {names[0]!r}"
+        raise DataError(
+            f"{path} has {len(table)} rows, {file} has {len(found)} candidate sets{example}.\n"
+            "  Name the column with the ids: --id COLUMN."
+        )
+    source = f"{path} with {file}"
+    data = TrainingData(source, found.candidates, table, known, ids=names, answers=found.answers, notes=notes)
+    if ids is not None:
+        data.name_rows_by(ids)
+    return data
+
+
+# ---- a folder of images -----------------------------------------------------------------------
+
+
 def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
     """A folder of images and a candidate file whose ids are the files' names inside the folder."""
     from oneof.tables.images import find_images, names_inside, read_folder
 
-    file = Path(candidates)
+    file, files, notes = Path(candidates), find_images(folder), []
     annotations = _annotations(file)
-    files = find_images(folder)
-    names = names_inside(folder, files)
-    notes = []
     if annotations.ids is None:
         if len(annotations) != len(files):
             raise DataError(
@@ -252,6 +312,7 @@ def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
             )
         notes.append(f"{file} has no ids: images are matched by the order of their names")
     else:
+        names = names_inside(folder, files)
         place = positions([str(v) for v in annotations.ids], names, str(file), str(folder))
         if len(place) < len(files):
             notes.append(f"{counted(len(files) - len(place), 'image')} without candidates left out")
@@ -272,46 +333,6 @@ def from_images(folder: Path, candidates: str, size: int) -> TrainingData:
         answers=annotations.answers,
         notes=notes,
     )
-
-
-def _matched(
-    table: Table, found: Annotations, ids: str | None, path: Path, file: Path, accept: Sequence[str] = ()
-) -> TrainingData:
-    """Rows of a table joined with the candidate sets of a file; sets without a row are an error."""
-    names, notes = None if found.ids is None else tuple(map(str, found.ids)), []
-    by_column = ids or (None if names is None else id_column(table, names))
-    numbers = None if by_column or names is None else row_numbers(names, len(table))
-    known = np.arange(len(table))
-    if by_column is not None and names is not None:
-        where = f'column "{by_column}" of {path}'
-        there = as_ids(table.columns[by_column], where)
-        inside = np.isin(names, there)
-        if "unknown-tasks" in accept and not inside.all():
-            notes.append(f"{int((~inside).sum())} candidate sets are about rows that {path} does not have")
-            found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
-        advice = "\n  To leave such sets out: --accept unknown-tasks."
-        known = positions(names, there, str(file), where, advice)
-        in_order = np.argsort(known)  # of the table
-        found, known = found.take(in_order), known[in_order]
-        notes.append(f'rows are matched by the column "{by_column}"')
-    elif numbers is not None:
-        known = numbers
-        notes.append("ids are row numbers: rows are matched by them")
-    elif len(table) != len(found):
-        example = "" if names is None else f", such as {names[0]!r}"
-        raise DataError(
-            f"{path} has {len(table)} rows, {file} has {len(found)} candidate sets{example}.\n"
-            "  Name the column with the ids: --id COLUMN."
-        )
-    elif names is not None:
-        notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
-    elif by_column is not None:
-        notes.append(f"{file} has no ids: rows are matched by their order")
-    source = f"{path} with {file}"
-    data = TrainingData(source, found.candidates, table, known, ids=names, answers=found.answers, notes=notes)
-    if by_column is not None:
-        data.name_rows_by(by_column)
-    return data
 
 
 def _annotations(file: Path) -> Annotations:

@@ -86,47 +86,13 @@ class Checked:
     columns: np.ndarray
     """Column of the trusted label of each row."""
 
-
-@dataclass
-class FitOutcome:
-    """What the report is made of. Rows are all training rows, in the order of the user's file."""
-
-    title: str
-    data: ReviewData
-    """The rows; where the label was given (`trusted`), the candidates say nothing about the model."""
-    history: list[dict[str, Any]]
-    checked: Checked | None = None
-    clean: str = ""
-    """One sentence: which trusted labels there were and what became of them."""
-    choice: str = ""
-    """One sentence: which method, and why."""
-    selection: list[dict[str, Any]] = field(default_factory=list)
-    """What was compared, the chosen one first: `PartialLabelClassifier.selection_`."""
-    notes: list[str] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
-    thumbnails: dict[int, str] = field(default_factory=dict)
-    """Small pictures of rows as data URIs."""
-
-    @classmethod
-    def of(cls, model: PartialLabelClassifier, title: str, data: ReviewData, **more: Any) -> FitOutcome:
-        """What a fitted model says of itself, and more."""
-        asked = f"Method: {model.method_.info.name}, as asked for."
-        choice, selection = getattr(model, "selection_note_", asked), getattr(model, "selection_", [])
-        return cls(title, data, model.history_, choice=choice, selection=selection, **more)
-
     @cached_property
-    def listed(self) -> ReviewList:
-        """The rows as a review lists them."""
-        return ReviewList(self.data)
-
-    def by_epoch(self, name: str) -> list[float | None]:
-        """A number of every epoch, None where there is none."""
-        return [row.get(name) for row in self.history]
+    def prediction(self) -> np.ndarray:
+        return self.probabilities.argmax(axis=1)
 
     @property
-    def doubtful(self) -> list[int]:
-        """Rows worth a second look, the most doubtful first."""
-        return self.listed.rows("doubtful")
+    def right(self) -> Share:
+        return Share.of(self.prediction == self.columns)
 
 
 @dataclass(frozen=True)
@@ -155,11 +121,35 @@ class ClassFacts:
     """Of the checked rows of this class, how many are predicted as it."""
 
 
+@dataclass
 class FitFacts:
-    """What the page says, as numbers."""
+    """What the page says. Rows are all training rows, in the order of the user's file."""
 
-    def __init__(self, outcome: FitOutcome) -> None:
-        data, candidates, q = outcome.data, outcome.data.candidates, outcome.data.transduction
+    title: str
+    data: ReviewData
+    """The rows; where the label was given (`trusted`), the candidates say nothing about the model."""
+    history: list[dict[str, Any]]
+    checked: Checked | None = None
+    clean: str = ""
+    """One sentence: which trusted labels there were and what became of them."""
+    choice: str = ""
+    """One sentence: which method, and why."""
+    selection: list[dict[str, Any]] = field(default_factory=list)
+    """What was compared, the chosen one first: `PartialLabelClassifier.selection_`."""
+    notes: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    thumbnails: dict[int, str] = field(default_factory=dict)
+    """Small pictures of rows as data URIs."""
+
+    @classmethod
+    def of(cls, model: PartialLabelClassifier, title: str, data: ReviewData, **more: Any) -> FitFacts:
+        """What a fitted model says of itself, and more."""
+        asked = f"Method: {model.method_.info.name}, as asked for."
+        choice, selection = getattr(model, "selection_note_", asked), getattr(model, "selection_", [])
+        return cls(title, data, model.history_, choice=choice, selection=selection, **more)
+
+    def __post_init__(self) -> None:
+        data, candidates, q = self.data, self.data.candidates, self.data.transduction
         assert q is not None
         assert data.trusted is not None
         (prediction, confidence), (label, belief) = best(data.probabilities), best(q)
@@ -178,28 +168,40 @@ class FitFacts:
         self.sizes_before, self.sizes_after = _counts(before), _counts(after)
         self.mean_before, self.mean_after = (float(v.mean()) if len(v) else 0.0 for v in (before, after))
         self.pairs = confused_pairs(candidates, q, ambiguous)
-        self.classes = _classes(candidates, outcome.checked, label, belief, learned)
+        self.classes = _classes(candidates, self.checked, label, belief, learned)
         self.accuracy: Share | None = None
         self.bins: list[Bin] = []
         self.ece: float | None = None
         self.excess = 0.0
         """By how much confidence is above accuracy, in the mean of the checked rows."""
         self.mistakes: list[tuple[str, str, int]] = []
-        if outcome.checked is not None and len(outcome.checked.columns):
-            self._compare(outcome.checked, [str(name) for name in candidates.classes])
+        if self.checked is not None and len(self.checked.columns):
+            self._compare(self.checked, [str(name) for name in candidates.classes])
 
     def _compare(self, checked: Checked, names: list[str]) -> None:
         """What only rows with a known label can tell."""
-        truth, prediction = checked.columns, checked.probabilities.argmax(axis=1)
-        right = prediction == truth
-        self.accuracy = Share.of(right)
-        self.bins = reliability(checked.probabilities.max(axis=1), right)
+        right, sure = checked.prediction == checked.columns, checked.probabilities.max(axis=1)
+        self.accuracy, self.bins = checked.right, reliability(sure, right)
         self.ece = calibration_error(self.bins)
-        self.excess = sum(b.right.n * (b.confidence - b.right.value) for b in self.bins) / len(truth)
-        both = np.column_stack([truth[~right], prediction[~right]])
+        self.excess = float(sure.mean()) - self.accuracy.value
+        both = np.column_stack([checked.columns, checked.prediction])[~right]
         wrong, times = np.unique(both, axis=0, return_counts=True)
         for i in np.argsort(-times, kind="stable")[:MOST_PAIRS]:
             self.mistakes.append((names[wrong[i, 0]], names[wrong[i, 1]], int(times[i])))
+
+    @cached_property
+    def listed(self) -> ReviewList:
+        """The rows as a review lists them."""
+        return ReviewList(self.data)
+
+    @property
+    def doubtful(self) -> list[int]:
+        """Rows worth a second look, the most doubtful first."""
+        return self.listed.rows("doubtful")
+
+    def by_epoch(self, name: str) -> list[float | None]:
+        """A number of every epoch, None where there is none."""
+        return [row.get(name) for row in self.history]
 
 
 def confused_pairs(candidates: Candidates, q: Beliefs, rows: np.ndarray) -> list[Pair]:
@@ -229,7 +231,7 @@ def _classes(
         own = learned & (label == k)
         found = None
         if checked is not None and (checked.columns == k).any():
-            found = Share.of(checked.probabilities[checked.columns == k].argmax(axis=1) == k)
+            found = Share.of(checked.prediction[checked.columns == k] == k)
         confidence = float(mass[own].mean()) if own.any() else float("nan")
         name = str(candidates.classes[k])
         made.append(ClassFacts(name, int(columns[k]), int(believed[k]), confidence, found))

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import oneof
-from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts, FitOutcome
+from oneof.app.fit_page.facts import DECIDED, KEPT, Bin, Checked, FitFacts
 from oneof.app.review.folder import ReviewData
 from oneof.candidates.cells import counted
 from oneof.classifier.estimator import PartialLabelClassifier
@@ -33,23 +33,21 @@ TEMPLATES = Path(__file__).parent / "templates"
 REVIEWED = 50
 
 
-def write_fit_report(path: Path | str, outcome: FitOutcome) -> FitFacts:
-    """Write the page, whole or not at all; returns the numbers on it."""
-    facts = FitFacts(outcome)
-    write_text(path, render(outcome, facts))
+def write_fit_report(path: Path | str, facts: FitFacts) -> FitFacts:
+    """Write the page, whole or not at all; returns what is on it."""
+    write_text(path, render(facts))
     return facts
 
 
-def render(outcome: FitOutcome, facts: FitFacts) -> str:
+def render(facts: FitFacts) -> str:
     """The page as text."""
     return rendering.render(
         "report.html",
         TEMPLATES,
-        outcome=outcome,
         facts=facts,
-        classes=outcome.data.candidates.classes,
-        review=[outcome.listed.facts(row) for row in outcome.doubtful[:REVIEWED]],
-        further=further_criteria(outcome.selection),
+        classes=facts.data.candidates.classes,
+        review=[facts.listed.facts(row) for row in facts.doubtful[:REVIEWED]],
+        further=further_criteria(facts.selection),
         made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         kept=KEPT,
         decided=DECIDED,
@@ -118,8 +116,8 @@ def write_model_report(
         "curve": "Clean rows, or rows held out of training, predicted right (or inside their set), by epoch.",
     }
     clean = f"{len(rows.columns)} rows with a known label were given to check by." if rows else ""
-    outcome = FitOutcome.of(model, title, review, checked=rows, clean=clean, settings=settings)
-    return write_fit_report(path, outcome)
+    facts = FitFacts.of(model, title, review, checked=rows, clean=clean, settings=settings)
+    return write_fit_report(path, facts)
 
 
 def model_settings(model: PartialLabelClassifier) -> dict[str, str]:

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array, issparse
 from oneof.candidates import UNKNOWN, Candidates, NoInformationWarning
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.annotators import Annotator, annotator_table
-from oneof.candidates.cells import json_value, native
+from oneof.candidates.cells import first_where, json_value, native
 from oneof.candidates.checks import checked_positions
 from oneof.candidates.compact import Beliefs, CompactSets, dense_rows
 from oneof.candidates.evidence import estimate_true_labels
@@ -112,26 +112,22 @@ class ReviewData:
                 self.image_folder = os.path.commonpath([os.path.dirname(path) for path in self.images])
         if self.image_folder is not None:
             self.image_folder = os.path.abspath(self.image_folder)
+        self._check()
+
+    def _check(self) -> None:
+        (n, c), answers = self.candidates.shape, self.answers
         if self.wrong is not None and not np.all(np.abs(np.asarray(self.wrong) - 0.5) < 0.5 + 1e-5):
             raise ReviewError("wrong has entries that are no probabilities from 0 to 1.")
-        self._check_answers()
-        given = ("ids", "images", "trusted", "wrong", "places")
+        if answers and (answers.row.max() >= n or answers.label.max() >= c):
+            named = f"answers name row {answers.row.max()} and class {answers.label.max()}"
+            raise ReviewError(f"{named}, but there are {n} rows and {c} classes.")
         columns = {f"features[{name!r}]": values for name, values in (self.features or {}).items()}
-        for what, values in (columns | {name: getattr(self, name) for name in given}).items():
+        columns |= {name: getattr(self, name) for name in ("ids", "images", "trusted", "wrong", "places")}
+        for what, values in columns.items():
             axes = 2 if what == "places" else 1
-            if values is not None and (len(values) != len(self) or getattr(values, "ndim", axes) != axes):
+            if values is not None and (len(values) != n or getattr(values, "ndim", axes) != axes):
                 shape = " x ".join(map(str, getattr(values, "shape", (len(values),))))
-                raise ReviewError(f"{what} has {shape} entries, but there are {len(self)} rows.")
-
-    def _check_answers(self) -> None:
-        if self.answers is None or not len(self.answers):
-            return
-        row, label = int(self.answers.row.max()), int(self.answers.label.max())
-        if row >= len(self) or label >= self.candidates.n_classes:
-            raise ReviewError(
-                f"answers name row {row} and class {label}, but there are {len(self)} rows and "
-                f"{self.candidates.n_classes} classes."
-            )
+                raise ReviewError(f"{what} has {shape} entries, but there are {n} rows.")
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -220,36 +216,26 @@ class ReviewData:
         only_plain_entries(folder, (ARRAYS, NAMES))
         try:
             names, arrays = read_json(folder / NAMES), stored_arrays(folder / ARRAYS)
-            same = str(arrays["stamp"]) == names["stamp"]
+            if str(arrays["stamp"]) != names["stamp"]:
+                raise ValueError("they come from two different fits")
             if len(names["stamp"]) == STAMP_LENGTH and names["stamp"] != _digest(names):
                 raise ValueError(f"{NAMES} was changed after it was written")
-            made = cls._from_parts(names, arrays)
+            return cls._from_parts(names, arrays)
         except DAMAGE as error:
             what = " ".join(str(error).split()) or type(error).__name__
             wrong = f"are not readable ({what}).\n  Run `oneof fit` again to write them."
             raise ReviewError(f"{folder}: {ARRAYS} and {NAMES} {wrong}") from None
-        if not same:
-            wrong = "come from two different fits.\n  Run `oneof fit` again to write both."
-            raise ReviewError(f"{folder}: {ARRAYS} and {NAMES} {wrong}")
-        return made
 
     @classmethod
     def _from_parts(cls, names: dict[str, Any], arrays: dict[str, np.ndarray]) -> ReviewData:
-        names = {
-            "id_column": None,
-            "fingerprint": None,
-            "ids_are_numbers": False,
-            **names,
-        }  # not in early ones
         classes = tuple(names["classes"])
-        c = len(classes)
         if names.get("format") == LARGE:
-            mask, _ = checked_positions(arrays["positions"], arrays["starts"], c, "the review")
+            sets, _ = checked_positions(arrays["positions"], arrays["starts"], len(classes), "the review")
         else:
-            mask = CompactSets.of_bits(arrays["mask"], c)
+            sets = CompactSets.of_bits(arrays["mask"], len(classes))
         with warnings.catch_warnings(action="ignore", category=NoInformationWarning):  # said once, at the fit
             candidates = Candidates(
-                mask, classes, arrays.get("truth"), names["truth_may_be_outside"], names["provenance"]
+                sets, classes, arrays.get("truth"), names["truth_may_be_outside"], names["provenance"]
             )
         answers = None
         if names["workers"] is not None:
@@ -266,7 +252,7 @@ class ReviewData:
             trusted=arrays["trusted"],
             wrong=arrays.get("wrong"),
             places=arrays.get("places"),
-            **{name: names[name] for name in AS_THEY_ARE},
+            **{name: names[name] for name in AS_THEY_ARE if name in names},  # early ones have fewer
         )
 
     def _matrix(self, name: str, given: Any) -> Beliefs:
@@ -280,13 +266,10 @@ class ReviewData:
             values.check_format(full_check=True)  # every column is there
             if not values.has_canonical_format:
                 raise ReviewError(f"{name} has a row whose columns do not ascend.")
-            if not (np.isfinite(values.data) & (values.data >= 0)).all():
-                raise ReviewError(f"{name} has entries that are no probabilities of at least 0.")
-            return values
-        wrong = np.argwhere(~np.isfinite(values) | (values < 0))
-        if len(wrong):
-            i, k = wrong[0]
-            raise ReviewError(f"{name}[{i}, {k}] = {values[i, k]}; probabilities are numbers of at least 0.")
+        entries = values.data if issparse(values) else values
+        for place in first_where(~np.isfinite(entries) | (entries < 0)):
+            value = entries[tuple(place)]
+            raise ReviewError(f"{name}{place} = {value}; probabilities are numbers of at least 0.")
         return values
 
 

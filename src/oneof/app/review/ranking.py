@@ -59,17 +59,20 @@ class Doubt:
 
 def rank_rows(data: ReviewData, limit: int | None = None) -> list[Doubt]:
     """All rows, or the first `limit`, the most doubtful first; see the module for the score."""
-    signs = Signs(data)
-    rows = signs.order[:limit].tolist()
-    return [Doubt(row, round(float(signs.score[row]), 4), signs.reasons(row)) for row in rows]
+    listed = ReviewList(data)
+    rows = listed.order[:limit].tolist()
+    return [Doubt(row, round(float(listed.score[row]), 4), listed.reasons(row)) for row in rows]
 
 
-class Signs:
-    """The signs of doubt of all rows as arrays; the sentences are made row by row, when asked for."""
+class ReviewList:
+    """The rows in the order of doubt: the signs of all as arrays, and what the page shows of one."""
 
     def __init__(self, data: ReviewData) -> None:
-        self.data = data
-        n = len(data)
+        self.data, n = data, len(data)
+        self.features = {
+            name: (values, number_range(values))
+            for name, values in list((data.features or {}).items())[:SHOWN_FEATURES]
+        }
         self.votes = csr_array(data.candidates.shape)
         if data.answers:  # each annotator has one vote per row, shared among the labels they name
             places = data.answers.row, data.answers.label
@@ -168,58 +171,38 @@ class Signs:
     def _name(self, column: Any) -> str:
         return f"“{self.data.candidates.classes[column]}”"
 
-
-def _lead(shares: np.ndarray) -> np.ndarray:
-    """The largest minus the second largest value of each row."""
-    if shares.shape[1] < 2:
-        return np.ones(len(shares))
-    top = np.partition(shares, -2, axis=1)[:, -2:]
-    return top[:, 1] - top[:, 0]
-
-
-# ---- what the page shows ----------------------------------------------------------------------
-
-
-class ReviewList:
-    """Which rows to look at, in the order of doubt, and what the page shows of each: ready for JSON."""
-
-    def __init__(self, data: ReviewData) -> None:
-        self.data = data
-        self.signs = Signs(data)
-        self.shown = dict(list((data.features or {}).items())[:SHOWN_FEATURES])
-        self.ranges = {name: number_range(values) for name, values in self.shown.items()}
+    # ---- what the page shows --------------------------------------------------------------------
 
     def rows(self, view: str, decisions: Decisions | None = None, column: int | None = None) -> list[int]:
         """Row numbers, the most doubtful first; `column` keeps rows that may be, or look like, that class."""
         keep = np.ones(len(self.data), dtype=bool)
         if view == "doubtful":
-            keep = self.signs.doubtful.copy()
+            keep = self.doubtful.copy()
         elif decisions is not None and view in ("decided", "skipped"):
             keep = np.isin(np.arange(len(keep)), list(getattr(decisions, view)))
         if column is not None:
             every = np.arange(len(keep))
             holds = self.data.candidates.has(every, np.full(len(keep), column))
-            keep &= holds | (self.signs.prediction == column)
-        order = self.signs.order
-        return order[keep[order]].tolist()
+            keep &= holds | (self.prediction == column)
+        return self.order[keep[self.order]].tolist()
 
     def facts(self, row: int) -> dict[str, Any]:
         """What the page shows of a row. Classes are columns; the page knows their names."""
-        data, signs, answers = self.data, self.signs, self.data.answers
-        mask, p = data.candidates.rows([row])[0], signs.p([row])[0]
+        data, answers = self.data, self.data.answers
+        mask, p = data.candidates.rows([row])[0], self.p([row])[0]
         by_belief = np.argsort(-p, kind="stable")
         inside = by_belief[mask[by_belief]].tolist()
         outside = by_belief[~mask[by_belief]][:SHOWN_OUTSIDE].tolist()
         return {
             "row": row,
             "name": str(data.name_of(row)),
-            "score": round(float(signs.score[row]), 3),
-            "reasons": list(signs.reasons(row)),
+            "score": round(float(self.score[row]), 3),
+            "reasons": list(self.reasons(row)),
             "candidates": [[k, round(float(p[k]), 4)] for k in inside],
             "outside": [[k, round(float(p[k]), 4)] for k in outside],
-            "trained_as": None if data.transduction is None else int(signs.pseudo_label[row]),
+            "trained_as": None if data.transduction is None else int(self.pseudo_label[row]),
             "answers": [[str(who), said] for who, said in (answers.of(row) if answers else {}).items()],
-            "features": [[name, rounded(v[row]), self.ranges[name]] for name, v in self.shown.items()],
+            "features": [[name, rounded(v[row]), span] for name, (v, span) in self.features.items()],
             "image": data.images is not None,
         }
 
@@ -238,6 +221,14 @@ class ReviewList:
             return (path, kind) if path.is_file() else None
         except (ValueError, OSError):  # no file can have such a name
             return None
+
+
+def _lead(shares: np.ndarray) -> np.ndarray:
+    """The largest minus the second largest value of each row."""
+    if shares.shape[1] < 2:
+        return np.ones(len(shares))
+    top = np.partition(shares, -2, axis=1)[:, -2:]
+    return top[:, 1] - top[:, 0]
 
 
 def rounded(value: Any) -> str:

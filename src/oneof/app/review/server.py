@@ -90,7 +90,7 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
                 "key": key,
                 "classes": [str(name) for name in data.candidates.classes],
                 "n_rows": len(data),
-                "n_doubtful": int(listed.signs.doubtful.sum()),
+                "n_doubtful": int(listed.doubtful.sum()),
                 "foreign": decisions.foreign,
                 "decided": sorted(decisions.decided.items()),
                 "skipped": sorted(decisions.skipped),
@@ -126,7 +126,7 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
         decisions.refresh()
         found = []
         for other, label in similar_rows(data, row, decisions.decided):
-            read = next((rounded(values[other]) for values in listed.shown.values()), "")
+            read = next((rounded(values[other]) for values, _ in listed.features.values()), "")
             found.append([str(data.name_of(other)), label, read])
         return Json({"rows": found})
 

@@ -14,7 +14,6 @@ but loading it runs none of its code and takes no more memory than its files.
 """
 
 from oneof.classifier.persist.folder import ModelError
-from oneof.classifier.persist.reading import load
-from oneof.classifier.persist.writing import save
+from oneof.classifier.persist.model import load, save
 
 __all__ = ["ModelError", "load", "save"]

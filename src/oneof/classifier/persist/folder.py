@@ -1,11 +1,16 @@
-"""The files of a model folder that may be damaged or hostile: what is read is checked first."""
+"""The files of a model folder, written whole or not at all. They may be damaged or hostile: what is read is
+checked first."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import secrets
+import shutil
 import stat
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +18,14 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from oneof.datasets.scaling import Scaling
-from oneof.tables.files import only_plain_entries, sha256_of
+from oneof.tables.files import only_plain_entries, sha256_of, why_not_written
 
 FORMAT = 2
 MANIFEST, MODEL, WEIGHTS = "manifest.json", "model.json", "model.safetensors"
 ENCODER, CALIBRATION = "encoder.json", "calibration.safetensors"
 TRAINING, CARD = "training.safetensors", "README.md"
+MARK = "<!-- model card written by oneof -->"
+"""The first line of a card that may be written over."""
 NEEDED = (MODEL, WEIGHTS)
 DELETABLE = (TRAINING,)
 LISTED = (*NEEDED, ENCODER, CALIBRATION, *DELETABLE)
@@ -189,6 +196,51 @@ def _size(file: Path, limit: int) -> int:
     return facts.st_size
 
 
+# ---- writing ----------------------------------------------------------------------------------
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a folder beside its place (or inside, where it is there already); then rename it, or
+    its files. What is listed is added to the manifest here."""
+    if folder.exists() and not folder.is_dir():
+        raise ModelError(f"{folder} is a file; a model is saved to a folder.")
+    new = not folder.exists()
+    if not new:
+        check_entries(folder)
+    place = Path(os.path.abspath(folder))
+    staged = (place.with_name if new else place.joinpath)(f".{place.name}.{secrets.token_hex(4)}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        staged.mkdir()
+        write(staged)
+        listed = [file for file in sorted(staged.iterdir()) if file.name in LISTED]
+        for file in listed:
+            file.chmod((staged / MODEL).stat().st_mode)  # safetensors files are written for their owner only
+        files = {file.name: {"bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in listed}
+        (staged / MANIFEST).write_text(as_json({"format": FORMAT, "files": files}), encoding="utf-8")
+        if new:
+            os.replace(staged, place)
+        else:
+            _move_files(staged, place)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"the model cannot be saved to {folder}: {why_not_written(error)}") from error
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _move_files(staged: Path, folder: Path) -> None:
+    card = folder / CARD
+    if card.exists() and MARK not in card.read_text(encoding="utf-8", errors="replace"):
+        warnings.warn(f"{card} is not a model card of oneof, so it stays and none is written.", stacklevel=5)
+        (staged / CARD).unlink()
+    # the manifest first: beside the files of an older model it is refused, not believed
+    names = sorted((file.name for file in staged.iterdir()), key=lambda name: name != MANIFEST)
+    for name in names:
+        os.replace(staged / name, folder / name)
+    for name in set(LISTED) - set(names):
+        (folder / name).unlink(missing_ok=True)
+
+
 # ---- JSON -------------------------------------------------------------------------------------
 
 
@@ -216,3 +268,10 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         raise ValueError(f"a key stands twice among {sorted(key for key, _ in pairs)[:10]}")
     return made
+
+
+def as_json(facts: Any) -> str:
+    try:
+        return json.dumps(facts, indent=1) + "\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"this model cannot be saved as JSON: {error}.") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -37,7 +37,7 @@ class Runner:
     """Runs jobs: this one in this process, one after the other, others elsewhere. Leaving the context ends
     everything that it started."""
 
-    device = "cpu"
+    place = HERE
     slots: int = 1
     """How many jobs can run at once."""
 
@@ -51,7 +51,8 @@ class Runner:
         pass
 
     def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
-        """Where long jobs keep their checkpoints, and when they stop; without either they just run."""
+        """Where long jobs keep their checkpoints, and when they stop."""
+        self.place = replace(self.place, scratch=scratch, until=until)
 
     @property
     def running(self) -> int:
@@ -68,7 +69,7 @@ class Runner:
         """Records of jobs that have ended; blocks for a while at most, and may come back empty."""
         from oneof.lab.trial import run_job
 
-        return [run_job(self.jobs.pop())]
+        return [run_job(self.jobs.pop(), self.place)]
 
 
 def lost(job: Job, reason: str) -> Record:

@@ -8,10 +8,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 from oneof.lab.records import Job, Record
@@ -30,7 +28,7 @@ class LocalRunner(Runner):
 
     def __init__(self, workers: int | None = None, device: str = "cpu", speed: str = "auto") -> None:
         self.slots = workers or default_workers()
-        self.device, self.place = device, Place(device, speed)
+        self.place = Place(device, speed)
         self.workers: list[Worker] = []
 
     def __enter__(self) -> LocalRunner:
@@ -40,9 +38,6 @@ class LocalRunner(Runner):
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
             worker.stop()
-
-    def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
-        self.place = replace(self.place, scratch=scratch, until=until)
 
     @property
     def running(self) -> int:
@@ -55,24 +50,23 @@ class LocalRunner(Runner):
         return self.running == 0 or free_memory() > WORKER_BYTES // 4
 
     def start(self, job: Job) -> None:
-        worker = next(worker for worker in self.workers if worker.job is None)
-        worker.give(job, tries=1)
+        next(worker for worker in self.workers if worker.job is None).give(job, tries=1)
 
     def wait(self) -> list[Record]:
-        busy: dict[Any, Worker] = {worker.pipe: worker for worker in self.workers if worker.job is not None}
-        records = []
+        busy: dict[Any, tuple[int, Worker, Job]] = {
+            worker.pipe: (i, worker, worker.job) for i, worker in enumerate(self.workers) if worker.job
+        }
+        records: list[Record] = []
         for pipe in wait(list(busy), timeout=1.0):
-            worker = busy[pipe]
-            job, tries = worker.job, worker.tries
-            assert job is not None
+            i, worker, job = busy[pipe]
             try:
                 records.append(worker.pipe.recv())
                 worker.job = None
             except (EOFError, OSError):
-                code = worker.stop()
-                fresh = self.workers[self.workers.index(worker)] = Worker(self.place)
+                code, tries = worker.stop(), worker.tries
+                self.workers[i] = Worker(self.place)
                 if tries < TRIES:
-                    fresh.give(job, tries + 1)
+                    self.workers[i].give(job, tries + 1)
                 else:
                     records.append(lost(job, f"the worker process died {tries} times (exit code {code})"))
         return records

@@ -6,6 +6,7 @@ elsewhere. Records come back to the machine that runs the lab.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from oneof.lab.records import Job, Record
@@ -18,7 +19,7 @@ class RayRunner(Cluster, Runner):  # type: ignore[override]  # slots may change
 
     def __init__(self, address: str = "auto", device: str = "cpu", speed: str = "auto") -> None:
         super().__init__(address, gpus=device != "cpu")
-        self.device, self.speed = device, speed
+        self.place = Place(device, speed)
 
     @property
     def running(self) -> int:
@@ -28,16 +29,18 @@ class RayRunner(Cluster, Runner):  # type: ignore[override]  # slots may change
         return not self.full
 
     def start(self, job: Job) -> None:
-        self.call(job, work, dict(job.config), self.device, self.speed)
+        self.call(job, work, dict(job.config), self.place)
+
+    def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
+        """None: the machine may be gone when the job runs again."""
 
     def wait(self) -> list[Record]:
         ended = self.ready()
         return [lost(job, str(made)) if isinstance(made, ClusterError) else made for job, made in ended]
 
 
-def work(config: dict[str, Any], device: str, speed: str) -> Record:
-    """A job on whatever machine Ray chose; data stay loaded in its process for the next one. It keeps no
-    checkpoint: the machine may be gone when the job runs again."""
+def work(config: dict[str, Any], place: Place) -> Record:
+    """A job on whatever machine Ray chose; data stay loaded in its process for the next one."""
     from oneof.lab.trial import run_job
 
-    return run_job(Job(config), Place(device, speed))
+    return run_job(Job(config), place)

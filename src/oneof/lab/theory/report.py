@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,8 +26,8 @@ class Findings:
     trained: dict[str, dict[str, Any]]
     """What `check_trained` found, by name of the setting."""
     delta: float
-    seed: int = 0
-    prior: dict[str, list[PriorCheck]] = field(default_factory=dict)
+    seed: int
+    prior: dict[str, list[PriorCheck]]
     """What RPLG+ adds to the theory, by name of the posterior."""
 
     @property
@@ -61,21 +61,20 @@ def verdicts(found: Findings) -> list[Verdict]:
     positive = sum(row.bound > 0 for row in rows)
     kept = all(check.fixed_point < 1e-12 and check.largest_ratio <= 1 for check in priors)
     largest = max([0.0, *(check.largest_ratio for check in priors)])
-    said: dict[str, tuple[bool, str]] = {
-        "Definition 1: on J some model with error epsilon is always wrong":
-            (always_wrong, f"{len(checks)} cases"),
-        "Theorem 1: below its bound phi is right on all of J, and never less often than f":
-            (always_right, f"{len(checks)} cases, bounds from {min(bounds):.0e} to {max(bounds):.0e}"),
-        "Beyond the bound the worst case of phi is P(gap of eta' > 2 epsilon')":
-            (all(exact), f"{sum(exact)} of {len(exact)}, not one row apart"),
-        "Theorem 2: worst case >= middle line of the proof >= 1 - C [4 epsilon epsilon' K]^lambda":
-            (all(chain), f"{sum(chain)} of {len(chain)}; the bound is above 0 in {positive}"),
-        "The reference values are met within Monte-Carlo error":
-            (all(agreed), f"{sum(agreed)} of {len(agreed)}"),
-        "The prior of RPLG+: v is eta where mu and the branches are right, and errs no more than they do":
-            (kept, f"{len(priors)} cases, up to {largest:.2f} of the bound"),
-    }  # fmt: skip
-    return [Verdict(statement, *found) for statement, found in said.items()]
+    return [
+        Verdict("Definition 1: on J some model with error epsilon is always wrong",
+                always_wrong, f"{len(checks)} cases"),
+        Verdict("Theorem 1: below its bound phi is right on all of J, and never less often than f",
+                always_right, f"{len(checks)} cases, bounds from {min(bounds):.0e} to {max(bounds):.0e}"),
+        Verdict("Beyond the bound the worst case of phi is P(gap of eta' > 2 epsilon')",
+                all(exact), f"{sum(exact)} of {len(exact)}, not one row apart"),
+        Verdict("Theorem 2: worst case >= middle line of the proof >= 1 - C [4 epsilon epsilon' K]^lambda",
+                all(chain), f"{sum(chain)} of {len(chain)}; the bound is above 0 in {positive}"),
+        Verdict("The reference values are met within Monte-Carlo error",
+                all(agreed), f"{sum(agreed)} of {len(agreed)}"),
+        Verdict("The prior of RPLG+: v is eta where mu and the branches are right, and errs no more than "
+                "they do", kept, f"{len(priors)} cases, up to {largest:.2f} of the bound"),
+    ]  # fmt: skip
 
 
 # ---- Markdown ---------------------------------------------------------------------------------------
@@ -94,9 +93,8 @@ def as_markdown(found: Findings) -> str:
         sweep=_by_check(found, SWEPT),
         theorem_2=_by_check(found, THEOREM_2, only_one=True),
         reference=_reference(found),
+        prior=_prior(found),
     )
-    if found.prior:
-        text += _text("theory_prior.md").format(prior=_prior(found))
     if found.trained:
         text += _text("theory_trained.md").format(**_trained(found.trained))
     return text

@@ -17,8 +17,9 @@ M = TypeVar("M", bound=nn.Module)
 def independent_copy(module: M) -> M:
     """The same architecture, initialised anew from torch's default generator.
 
-    Every part that has `reset_parameters`, as all layers of torch have, is reset by it. A parameter
-    that belongs to none of them starts as a copy.
+    Every part that has `reset_parameters`, as all layers of torch have, is reset by it: by torch's own rule,
+    whichever one the net began with (convolutional nets here begin with Kaiming's). A parameter that belongs
+    to none of them starts as a copy.
     """
     made = copy.deepcopy(module)
     for part in made.modules():

@@ -196,16 +196,12 @@ def same_draws(step: LookAhead) -> Iterator[None]:
         return
     cuda = step.x.device.type == "cuda"
     with torch.random.fork_rng(devices=[step.x.device] if cuda else []):
-        restore_default_generator(step.generator_state, step.x.device)
+        if cuda:
+            torch.cuda.set_rng_state(step.generator_state, step.x.device)
+        else:
+            torch.set_rng_state(step.generator_state)
         yield
 
 
 def default_generator_state(device: torch.device) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-
-def restore_default_generator(state: Tensor, device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)

@@ -108,7 +108,7 @@ class Holders:
 
     def __init__(self, candidates: CandidateRows) -> None:
         self.candidates = candidates
-        self.rows, self.counts = candidates.by_label(several=True)
+        self.rows, self.counts = candidates.by_label()
         self.last = (self.counts - 1).clamp(min=0)
         self.first = (self.counts.cumsum(0) - self.counts).clamp(max=max(0, len(self.rows) - 1))
         self.all_held = bool((self.counts > 0).all())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from oneof.methods.base import Batch, Method, State, StepInfo, Task, hyper
 from oneof.methods.rplg.branches import Opinions, Rates, branch_numbers, make_branches
-from oneof.methods.targets import candidate_softmax, uniform
+from oneof.methods.targets import candidate_softmax
 
 FLOOR = 1e-4
 """Of 1 − mu: no branch is ever ruled out."""
@@ -43,7 +42,7 @@ class Reduction(Method):
         state = State(task.net, branches=branches.to(task.dtype))
         state.notes |= {"all_visited": False, "n_features": n_features}
         for name in ("mu", "v", "q", "q_before", "w"):
-            state.rows.add(name, partial(uniform, dtype=task.dtype), support=task.candidates)
+            state.rows.add(name, task.uniform, support=task.candidates)
         state.rows.add("visited", torch.zeros(task.n_rows, dtype=torch.bool, device=task.device))
         return state
 

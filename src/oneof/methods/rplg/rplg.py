@@ -8,8 +8,9 @@ Decisions where the paper leaves a choice: w is a softmax over the candidates; m
 table, U from the branches as they stand at the beginning of the step; z are the detached features before
 the last layer; a singleton set is a labelled row (v = mu = q = its label, its own branch skips it); the
 virtual step is plain gradient descent at the current learning rate; clean rows pass the net in evaluation
-mode; the look-ahead's slope is taken without the learning rate as a factor, which Adam would hide but its
-weight decay would not, and the meta-learner slows down as the classifier does.
+mode; evidence, where there is some, multiplies mu and v of the target, but not v of the look-ahead; the
+look-ahead's slope is taken without the learning rate as a factor, which Adam would hide but its weight decay
+would not, and the meta-learner slows down as the classifier does.
 """
 
 from __future__ import annotations
@@ -97,22 +98,19 @@ class Rplg(Reduction):
         return self.clean_batch or batch_size
 
     def setup(self, task: Task) -> State:
-        state = super().setup(task)
-        state.notes["draws"] = draws_at_random(task.net)
-        if self.learns_weights(task):
-            n_features = state.notes["n_features"]
-            add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
-        return state
-
-    def learns_weights(self, task: Task) -> bool:
         if self.meta_gradient == "head":
             check_linear_head(task.net)
-        if not task.has_clean:
+        state = super().setup(task)
+        state.notes["draws"] = draws_at_random(task.net)
+        if task.has_clean:
+            n_features = state.notes["n_features"]
+            add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
+        else:
             warnings.warn(
                 "there are no clean rows to learn the branch weights from; they stay uniform (RPLG-NM)",
                 stacklevel=2,
             )
-        return task.has_clean
+        return state
 
     # ---- one step, in the order of Algorithm 1 ------------------------------------------------
 

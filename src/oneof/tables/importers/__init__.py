@@ -1,6 +1,6 @@
 """Importers: from what annotation tools, crowds and models give to `Annotations`, arrays first.
 
-`oneof.tables.importers` reads the files and calls these.
+`oneof.tables.importers.files` reads the files and calls these.
 """
 
 from oneof.candidates.cells import CellError

@@ -266,21 +266,28 @@ def unnamed(row: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
     return tuple(f"answer {k + 1}" for k in range(int(who.max(initial=-1)) + 1)), who
 
 
+def encode_names(values: Iterable[Any], place: Place, what: str, advice: str) -> Codes:
+    """`encode` for names, which must all be there; those that are the same once trimmed are one."""
+    codes = encode(values, place)
+    for value, line in zip(codes.values, codes.first):
+        if is_missing(value) or isinstance(value, tuple):
+            raise CellError(line, place(line), f"{value!r:.80} names no {what}{advice}")
+    check_one_type(codes, place, what)
+    once = len(set(codes.values)) == len(codes.values)
+    return codes if once else encode([codes.values[k] for k in codes.number], place)
+
+
 def _workers(
     worker: Iterable[Any] | None, row: np.ndarray, place: Place, lines: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the annotators and, for the lines that count, who gave the answer."""
     if worker is None:
         return unnamed(row[lines])
-    codes = encode(worker, place)
+    advice = ".\n  Fill the cell, or leave the annotators out."
+    codes = encode_names(worker, place, "annotator", advice)
     if len(codes.number) != len(row):
         raise CandidateError(f"there are {len(row)} tasks and {len(codes.number)} workers; give one each.")
-    for value, line in zip(codes.values, codes.first):
-        if is_missing(value) or isinstance(value, tuple):
-            what = f"{value!r:.80} names no annotator.\n  Fill the cell, or leave the annotators out."
-            raise CellError(line, place(line), what)
-    check_one_type(codes, place, "annotator")
     texts = [str(value) for value in codes.values]
-    names = ordered(dict.fromkeys(texts))  # trimmed texts may coincide
+    names = ordered(texts)
     number = {name: k for k, name in enumerate(names)}
     return tuple(names), np.array([number[text] for text in texts], dtype=np.int64)[codes.number][lines]

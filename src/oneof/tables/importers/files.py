@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates import UNKNOWN, CandidateError
+from oneof.candidates import UNKNOWN
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, is_missing, one_spelling, ordered, short
+from oneof.candidates.cells import CellError, cell_text, is_missing, one_spelling, ordered, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
@@ -22,8 +21,8 @@ from oneof.tables.files import refuse_bomb, sha256_of
 from oneof.tables.importers import Settings, Taxonomy, make_rule
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
-from oneof.tables.reader import KINDS, line_of, read_json, read_lines, read_table
-from oneof.tables.table import as_number, numbers_of
+from oneof.tables.reader import KINDS, naming_lines, read_json, read_lines, read_table
+from oneof.tables.table import numbers, numbers_of
 from oneof.tables.text import TextForm
 from oneof.tables.unpacking import stored_arrays
 
@@ -41,9 +40,11 @@ def import_file(path: Path | str, format: str, options: ImportOptions | None = N
             raise DataError(
                 f"--{field.name.replace('_', '-')} has no meaning for the format {format}; leave it out."
             )
-    with _errors_name(path, options.form):
+    if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".ndjson"):
+        options = replace(options, **vars(options.form.of(path)))  # found out once
+    with naming_lines(path, options.form):
         made = read(path, options, format)
-        return made if options.truth is None else made.with_truth(names_of((options.truth,), "true labels"))
+        return made if options.truth is None else _with_truth(made, Path(options.truth))
 
 
 # ---- one function per shape of table ----------------------------------------------------------
@@ -120,7 +121,11 @@ def _matrix(path: Path, options: ImportOptions, format: str) -> Annotations:
         raise DataError(f"{path}: the format sets needs --level, the coverage of the sets, such as 0.9.")
     values, classes, ids = read_matrix(path, array=options.array, form=options.form, id_column=options.id)
     if options.classes:
-        classes = names_of(options.classes, "classes")
+        given = names_of(options.classes, "classes")
+        place = {str(name): k for k, name in enumerate(classes or ())}
+        if place.keys() == {str(name) for name in given}:  # the file names its columns, in another order
+            values = values[:, [place[str(name)] for name in given]]
+        classes = given
     if format == "counts":
         return arrays.from_counts(values, classes, ids=ids, settings=_settings(path, options))
     more: dict[str, Any] = {"ids": ids, "provenance": _origin(path)}
@@ -163,7 +168,7 @@ FORMATS: dict[str, tuple[Callable[[Path, ImportOptions, str], Annotations], tupl
 
 
 def _settings(
-    path: Path, options: ImportOptions, notes: list[str] | None = None, promised: bool = False
+    path: Path, options: ImportOptions, notes: Sequence[str] = (), promised: bool = False
 ) -> Settings:
     """`promised`: whether the format is taken at its word that the true label is inside."""
     inside = promised if options.truth_inside is None else options.truth_inside
@@ -175,7 +180,7 @@ def _settings(
         skip_empty=options.skip_empty,
         truth_may_be_outside=not inside,
         accept=options.accept,
-        provenance={**_origin(path), "notes": [*_told(path, options), *(notes or [])]},
+        provenance={**_origin(path), "notes": [*options.form.note(path), *notes]},
     )
 
 
@@ -183,7 +188,7 @@ def read_taxonomy(path: Path) -> Taxonomy:
     """A tree of labels: nested JSON, or a table with the columns parent and child."""
     if not path.is_file():
         raise DataError(f"there is no file {path}.")
-    with _errors_name(path):
+    with naming_lines(path):
         if path.suffix.lower() == ".json":
             return Taxonomy.from_nested(read_json(path))
         if path.suffix.lower() not in (".csv", ".tsv"):
@@ -197,28 +202,8 @@ def read_taxonomy(path: Path) -> Taxonomy:
         return Taxonomy(edges, [below for above, below in pairs if not above.strip()])
 
 
-def _told(path: Path, options: ImportOptions) -> list[str]:
-    """How a text file was read, where that is unusual."""
-    text = path.suffix.lower() not in (".parquet", ".npz", ".npy", ".mat")
-    return options.form.of(path).note(path) if text else []
-
-
 def _origin(path: Path) -> dict[str, Any]:
     return {"file": path.name, "sha256": sha256_of(path)}
-
-
-@contextmanager
-def _errors_name(path: Path, form: TextForm | None = None) -> Iterator[None]:
-    """Say the file, and its line where it can be told, in front of what is wrong with a value."""
-    try:
-        yield
-    except CellError as error:
-        line = line_of(path, error.line, form)
-        raise DataError(f"{path}{f', line {line}' if line else ''}, {error}") from None
-    except QuestionError as error:  # it names the file or the column itself
-        raise DataError(str(error) if path.name in str(error) else f"{path}, {error}") from None
-    except CandidateError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 # ---- columns and arrays in whatever file they are ---------------------------------------------
@@ -229,6 +214,7 @@ PEOPLE = ("worker", "worker_id", "annotator", "annotator_id", "rater")
 WORKER = (*PEOPLE, "user", "user_id", "labeler", "performer")
 SAID = ("label", "labels", "answer", "answers", "candidates")
 LABEL = (*SAID, "choice", "class", "response", "responses", "vote")
+TRUTH = ("truth", "true_label", "true_class", "clean", *SAID, "class", "y")
 ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "name")
 
 
@@ -280,7 +266,7 @@ def read_matrix(
     what = f'{path}: are the cells of the first column, "{first}", such as {given[first]!r:.80}, ids of rows?'
     what += "\n  Then name the column with --id, or call it id in the file."
     named = ids is not None or len(columns) == 1
-    if not named and isinstance(given[first], str) and as_number(given[first]) is None:
+    if not named and isinstance(given[first], str) and numbers([given[first]]) is None:
         raise DataError(what)
     parts = [numbers_of(cells, title) for title, cells in columns.items()]
     if any(part.ndim > 1 for part in parts):
@@ -292,8 +278,7 @@ def read_matrix(
 
 def _counts_rows(values: np.ndarray) -> bool:
     """Whether there is a different whole number in each of many rows."""
-    many = len(values) >= 20 and bool((values == np.rint(values)).all())
-    return many and len(np.unique(values)) == len(values)
+    return len(values) >= 20 and bool((values == np.rint(values)).all()) and len(set(values)) == len(values)
 
 
 def _score_matrix(cells: Sequence[Any], path: Path) -> tuple[np.ndarray, list[Any]]:
@@ -313,26 +298,46 @@ def _score_matrix(cells: Sequence[Any], path: Path) -> tuple[np.ndarray, list[An
 
 
 def names_of(given: Sequence[str], what: str) -> list[Any]:
-    """Names as given, or those of a file: one per line, a JSON list, .npy, or a column of a table."""
+    """Names as given, or those of a file."""
     path = Path(given[0]) if len(given) == 1 else None
-    if path is None or not path.is_file():
-        if path is not None and path.suffix.lower() in (*KINDS, ".txt"):
-            raise DataError(f"there is no file {path} with {what}.")
-        return list(given)
+    if path is not None and (path.is_file() or path.suffix.lower() in (*KINDS, ".txt")):
+        return read_names(path, what, ID)[0]
+    return list(given)
+
+
+def read_names(path: Path, what: str, guesses: Sequence[str]) -> tuple[list[Any], list[Any] | None]:
+    """Names of a file, one per line, a JSON list, .npy, or a column of a table; and the ids beside them."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path} with {what}.")
     ending = path.suffix.lower()
     if ending == ".json":
         names = read_json(path)
         if not isinstance(names, list):
             raise DataError(f"{path}: {what} are a JSON list, not {names!r:.80}.")
-        return names
+        return names, None
     if ending == ".npy":
-        return read_matrix(path)[0].ravel().tolist()
+        return read_matrix(path)[0].ravel().tolist(), None
     if ending not in KINDS:
-        return read_lines(path)
+        return read_lines(path), None
     columns = read_table(path).columns
-    name = column(columns, None, ID, path) if len(columns) > 1 else next(iter(columns))
+    name = column(columns, None, guesses, path) if len(columns) > 1 else next(iter(columns))
     if name is None:
         raise DataError(
-            f'{path}: which column holds the {what}? Call it "id"; it has the columns {short(columns, 20)}.'
+            f'{path}: which column holds the {what}? Call it "{guesses[0]}"; it has the columns '
+            f"{short(columns, 20)}."
         )
-    return list(columns[name])
+    named = column({k: v for k, v in columns.items() if k != name}, None, ID, path)
+    return list(columns[name]), None if named is None else list(columns[named])
+
+
+def _with_truth(made: Annotations, path: Path) -> Annotations:
+    """The same with the true labels of a file, in the order of the rows or, where they have ids, by these."""
+    labels, ids = read_names(path, "true labels", TRUTH)
+    if ids is not None:
+        known = {cell_text(name): label for name, label in zip(ids, labels)}
+        if len(known) < len(ids):
+            raise DataError(f"{path}: one of its ids stands there twice; a row has one true label.")
+        labels = [known.get(cell_text(made.id_of(row))) for row in range(len(made))]
+        if all(map(is_missing, labels)):
+            raise DataError(f"{path}: none of its ids, {short(ids, 5)}, is that of a row.")
+    return made.with_truth(labels)

@@ -70,7 +70,7 @@ class ImportOptions:
     names (bug;login), alike or spelling (Sparrow beside sparrow), na or na-empty, singletons, many-classes;
     crowd: unknown-tasks leaves out answers about tasks that --ids does not list."""
     truth: str | None = None
-    """File with the true labels (one per line, .json, .npy), for the report only."""
+    """File with the true labels (one per line, .json, .npy, or a table, by its ids), for the report only."""
     truth_inside: bool | None = None
     """Whether the source promises that the true label is always in the set; default: yes for complementary
     and taxonomy, no for all others."""

@@ -1,8 +1,9 @@
-"""From a model folder to a model."""
+"""A model as the content of a folder, and back: `save` and `load`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_file
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from oneof.candidates.cells import native
 from oneof.classifier.estimator import PartialLabelClassifier
-from oneof.classifier.inputs import class_array
+from oneof.classifier.inputs import class_array, label_columns
+from oneof.classifier.persist.card import model_card
 from oneof.classifier.persist.folder import (
     CALIBRATION,
+    CARD,
     ENCODER,
     FORMAT,
     MODEL,
@@ -23,16 +29,20 @@ from oneof.classifier.persist.folder import (
     WEIGHTS,
     ModelError,
     ModelFolder,
+    as_json,
     check_weights,
     checked_scaling,
+    write_folder,
 )
-from oneof.classifier.persist.writing import STORED_APART, checked_names
 from oneof.classifier.scoring import checked_scores
 from oneof.datasets.scaling import Scaling
 from oneof.methods import list_methods, make_method
 from oneof.nets import NETS, as_net, build_net
 from oneof.tables.encoding import TableEncoder
+from oneof.tables.files import HALF_CHARACTERS
+from oneof.training.run import VERSIONS
 
+STORED_APART = {"method", "method_params", "net", "run", "callbacks"}
 # what reading a description that lies, or weights that lack something, can end in
 WRONG_CONTENT = (
     LookupError,
@@ -43,6 +53,117 @@ WRONG_CONTENT = (
     RuntimeError,
     SafetensorError,
 )
+
+
+def save(estimator: PartialLabelClassifier, path: str | Path) -> None:
+    """Write a fitted estimator to the folder `path`; a model that is there already is replaced.
+
+    A new folder is written beside its place and renamed. In one that is there, other files stay, and
+    everything is written before the first file is renamed; killed in the few moments of renaming, the
+    folder is refused by `load`, never believed with files of two models.
+    """
+    check_is_fitted(estimator)
+    checked_scaling(estimator.scaling_, "this model cannot be saved")  # what loading would refuse is said now
+    for net in estimator.net_:
+        check_weights(net, "this model cannot be saved", own_net=not isinstance(estimator.net, str))
+    texts = {MODEL: as_json(description(estimator))}
+    if estimator.encoder_ is not None:
+        if not hasattr(estimator.encoder_, "to_dict"):
+            raise ModelError(
+                f"the encoder of this model is a {type(estimator.encoder_).__name__}, which cannot be saved; "
+                "encode tables with oneof.tables.encoding.TableEncoder."
+            )
+        texts[ENCODER] = as_json(estimator.encoder_.to_dict())
+    texts[CARD] = model_card(estimator)
+
+    def write(staged: Path) -> None:
+        for name, text in texts.items():
+            (staged / name).write_text(text, encoding="utf-8", errors=HALF_CHARACTERS)
+        for name, tensors in arrays(estimator):
+            save_file(tensors, staged / name)
+
+    write_folder(Path(path), write)
+
+
+def arrays(estimator: PartialLabelClassifier) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    """What of a model is numbers, by file."""
+    yield (
+        WEIGHTS,
+        {
+            f"{i}.{name}": value.detach().cpu().contiguous().clone()
+            for i, net in enumerate(estimator.net_)
+            for name, value in net.state_dict().items()
+        },
+    )
+    if hasattr(estimator, "calibration_scores_"):
+        yield CALIBRATION, {name: torch.tensor(v) for name, v in estimator.calibration_scores_.items()}
+    # not there after loading a folder without that file; where it is large only if somebody has asked for it
+    if not callable(vars(estimator).get("_transduction", callable)):
+        yield TRAINING, {"transduction": torch.tensor(estimator.transduction_)}
+
+
+def description(estimator: PartialLabelClassifier) -> dict[str, Any]:
+    """Everything about a model that is no array, as plain values."""
+    own_net = not isinstance(estimator.net, str)
+    return {
+        "format": FORMAT,
+        "versions": VERSIONS,
+        "classes": checked_names(estimator.classes_.tolist()),
+        "n_features_in": getattr(estimator, "n_features_in_", None),
+        "input_shape": list(estimator.input_shape_),
+        "feature_names_in": list(getattr(estimator, "feature_names_in_", [])) or None,
+        "scaling": None if estimator.scaling_ is None else estimator.scaling_.to_dict(),
+        "net": {"name": "custom" if own_net else estimator.net, "copies": len(estimator.net_)},
+        "net_options": None if own_net else estimator.net_options(),
+        "method": {"name": estimator.method_.info.name, "params": estimator.method_.params()},
+        "estimator": _stored_params(estimator),
+        "clean": {
+            "source": estimator.clean_source_,
+            "rows": estimator.n_clean_,
+            "selection": estimator.n_selection_,
+            "weight": estimator.clean_weight_,
+        },
+        "trained_on": estimator.trained_on_,
+        "best_epoch": estimator.best_epoch_,
+        "history": estimator.history_,
+        "temperature": getattr(estimator, "temperature_", None),
+        "choice": _choice(estimator),
+    }
+
+
+def _choice(estimator: PartialLabelClassifier) -> dict[str, Any] | None:
+    """What `method="auto"` compared, where it did; scores of what was never judged are null."""
+    if not hasattr(estimator, "selection_"):
+        return None
+    rows = [
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+        for row in estimator.selection_
+    ]
+    return {"note": estimator.selection_note_, "selection": rows}
+
+
+def checked_names(names: list[Any]) -> list[Any]:
+    """Class names that JSON keeps what they are."""
+    strange = [name for name in names if not isinstance(name, str | int | float)]
+    if strange:
+        raise ModelError(
+            f"the class {strange[0]!r} is a {type(strange[0]).__name__}; a model is saved with class names "
+            "that are text or numbers."
+        )
+    return names
+
+
+def _stored_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
+    """Constructor arguments that JSON can hold; the method and the net are stored on their own."""
+    params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in STORED_APART}
+    if isinstance(params["random_state"], np.random.RandomState):
+        params["random_state"] = None
+    if isinstance(params["class_weight"], Mapping):  # the names are text in JSON, and classes again when read
+        params["class_weight"] = {str(native(k)): float(v) for k, v in params["class_weight"].items()}
+    return {k: v.tolist() if isinstance(v, np.generic | np.ndarray) else v for k, v in params.items()}
+
+
+# ---- and back ---------------------------------------------------------------------------------
 
 
 def load(path: str | Path, net: Any = None) -> PartialLabelClassifier:
@@ -132,6 +253,9 @@ def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
     if not isinstance(names, list) or len(set(checked_names(names))) != len(names):
         raise ModelError(f"{file}: the classes are not a list of different names.")
     estimator.classes_ = class_array(names)
+    if isinstance(estimator.class_weight, dict):
+        columns = label_columns(class_array(estimator.class_weight), estimator.classes_, "class_weight")
+        estimator.class_weight = {names[k]: w for k, w in zip(columns, estimator.class_weight.values())}
     if facts["n_features_in"] is not None:
         estimator.n_features_in_ = int(facts["n_features_in"])
     estimator.input_shape_ = tuple(int(size) for size in facts["input_shape"])
