@@ -15,6 +15,7 @@ speak for themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -103,20 +104,8 @@ class TrueLabels:
         return np.bincount(worker, right * self.prior[label])
 
 
-def estimate_true_labels(
-    answers: Answers,
-    n_rows: int,
-    n_classes: int,
-    *,
-    smoothing: float = SMOOTHING,
-    tolerance: float = 1e-5,
-    max_iterations: int = 100,
-) -> TrueLabels:
-    """Run EM from the shares of the votes until the log-likelihood gains less than this part of itself.
-
-    Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
-    entry of a confusion matrix.
-    """
+def estimate_true_labels(answers: Answers, n_rows: int, n_classes: int, **options: Any) -> TrueLabels:
+    """Dawid and Skene's model of answers of which is known who gave them, with the options of `settle`."""
     if not answers.named:
         raise CandidateError(
             "Dawid-Skene learns how reliable each annotator is, but these answers do not say who gave them.\n"
@@ -124,8 +113,7 @@ def estimate_true_labels(
         )
     if not len(answers):
         raise CandidateError("Dawid-Skene needs at least one answer; there is none.")
-    table = SaidTable.of_answers(answers, n_rows, n_classes)
-    return settle(table, smoothing, tolerance, max_iterations)
+    return settle(SaidTable.of_answers(answers, n_rows, n_classes), **options)
 
 
 def settle(
@@ -135,9 +123,10 @@ def settle(
     max_iterations: int = 100,
     added: np.ndarray | None = None,
 ) -> TrueLabels:
-    """EM itself, also for answers of which nobody knows who gave them.
+    """Run EM from the shares of the votes until the log-likelihood gains less than this part of itself.
 
-    `added` (pairs, c), in place of the smoothing: counts that are added to the one confusion matrix.
+    Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
+    entry of a confusion matrix; `added` (pairs, c), in its place, are counts for the one matrix of a crowd.
     """
     (n_rows, n_pairs), n_classes = table.votes.shape, table.n_classes
     named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), table.label)), shape=(n_pairs, n_classes))
