@@ -128,13 +128,14 @@ def settle(
     Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
     entry of a confusion matrix; `added` (pairs, c), in its place, are counts for the one matrix of a crowd.
     """
-    (n_rows, n_pairs), n_classes = table.votes.shape, table.n_classes
+    votes = table.votes[table.answered]  # the others tell nothing
+    (n_rows, n_pairs), n_classes = votes.shape, table.n_classes
     named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), table.label)), shape=(n_pairs, n_classes))
     # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
-    blocks = [(table.votes[rows], table.answered[rows]) for rows in row_blocks(n_rows, n_classes)]
+    blocks = [votes[rows] for rows in row_blocks(n_rows, n_classes)]
     sums = _Sums(n_pairs, n_classes)
-    for said, counted in blocks:
-        sums.add(said, _shares((said @ named).toarray()), counted)
+    for said in blocks:
+        sums.add(said, _shares((said @ named).toarray()))
     history: list[float] = []
     converged = False
     for _ in range(max_iterations):
@@ -146,10 +147,10 @@ def settle(
             log_said = table.log_said(sums.pairs, added, added.sum(axis=0))
         # E step: beliefs from them, in log space
         sums, likelihood = _Sums(n_pairs, n_classes), 0.0
-        for said, counted in blocks:
+        for said in blocks:
             log_belief, total = _believed(said, log_said, prior)
-            sums.add(said, np.exp(log_belief), counted)
-            likelihood += float(total[counted].sum())
+            sums.add(said, np.exp(log_belief))
+            likelihood += float(total.sum())
         history.append(likelihood)
         if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
             converged = True
@@ -158,14 +159,14 @@ def settle(
 
 
 class _Sums:
-    """What the M step needs of the beliefs: their sums by (worker, label), and over answered rows."""
+    """What the M step needs of the beliefs: their sums by (worker, label), and over all rows."""
 
     def __init__(self, n_pairs: int, n_classes: int) -> None:
         self.pairs, self.classes = np.zeros((n_pairs, n_classes)), np.zeros(n_classes)
 
-    def add(self, said: csr_matrix, posterior: np.ndarray, answered: np.ndarray) -> None:
+    def add(self, said: csr_matrix, posterior: np.ndarray) -> None:
         self.pairs += said.T @ posterior
-        self.classes += posterior[answered].sum(axis=0)
+        self.classes += posterior.sum(axis=0)
 
 
 def _believed(said: csr_matrix, log_said: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
