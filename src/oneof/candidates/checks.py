@@ -97,7 +97,7 @@ def checked_positions(
                 f"the {name} of {source} are {values.dtype} of shape {values.shape}; give whole numbers, one "
                 "after the other."
             )
-    flat, begins = flat.astype(np.int64), begins.astype(np.int64)  # differences of unsigned numbers wrap
+    begins = begins.astype(np.int64)  # differences of unsigned numbers wrap
     if not len(begins) or begins[0] != 0 or begins[-1] != len(flat) or (np.diff(begins) < 0).any():
         raise CandidateError(
             f"the starts of {source} are [{short(begins.tolist(), 8)}] for {len(flat)} positions.\n"
@@ -108,14 +108,14 @@ def checked_positions(
     for (i,) in first_where((flat < 0) | (flat >= n_classes)):
         what = f"there are {n_classes} classes (0 to {n_classes - 1})."
         raise CandidateError(f"row {row[i]} has position {flat[i]}, but {what}")
-    keys = row * n_classes + flat
+    keys = row * n_classes + flat.astype(np.int64)
     order = None
     if (np.diff(keys) < 0).any():
         order = np.argsort(keys, kind="stable")
         keys, flat = keys[order], flat[order]
     for (i,) in first_where(np.diff(keys) == 0):
         raise CandidateError(f"row {row[i]} has position {flat[i]} twice; name each candidate once.")
-    return CompactSets.of_sizes(flat, sizes, n_classes), order
+    return CompactSets.of_sizes(flat.astype(np.int32), sizes, n_classes), order
 
 
 def checked_evidence(given: Any, sets: CompactSets, source: str) -> np.ndarray:
