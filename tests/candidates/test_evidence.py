@@ -146,3 +146,8 @@ def test_who_answered_counts_where_it_is_known():
     right = (label_likelihoods(made).argmax(axis=1) == truth[:, 0]).mean()
     by_votes = (label_likelihoods(made.replace(answers=None)).argmax(axis=1) == truth[:, 0]).mean()
     assert right > 0.95 > by_votes
+
+
+def test_no_rows_have_no_likelihoods():
+    none = Candidates.from_sets([["a", "b"]], evidence=[2, 1]).take([])
+    assert log_likelihoods(none).shape == (0,)

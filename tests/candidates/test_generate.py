@@ -280,6 +280,10 @@ def test_full_sets_are_told():
         (lambda: flip_sets([0], 3, 0.0, 0, forbid_singletons=True), "row 0 .* cannot have no singletons"),
         (lambda: flip_sets([0], 3, 1.0, 0, forbid_full_sets=True), "cannot have no full sets"),
         (lambda: uniform_sets([0], 2, 0, forbid_singletons=True), "no singletons and no full sets"),
+        (
+            lambda: flip_sets([0], 2, 0.5674502939878824, 0, forbid_singletons=True, forbid_full_sets=True),
+            "cannot have no singletons and no full sets",
+        ),
         (lambda: flip_sets([0], 3, 1.5, 0), "rate = 1.5"),
         (lambda: flip_sets([3], 3, 0.5, 0), "true label 3, but the classes are 0 to 2"),
         (lambda: flip_sets([-1], 3, 0.5, 0), "true label -1"),

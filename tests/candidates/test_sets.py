@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from oneof.candidates import UNKNOWN, CandidateError, Candidates, NoInformationWarning
+from oneof.candidates.annotations import Annotations, Answers
 
 
 @st.composite
@@ -146,6 +147,7 @@ def test_full_rows_are_told_once():
         (lambda: Candidates.from_sets([["a"], "ab"]), "row 1 is not a collection"),
         (lambda: Candidates.from_sets([["a"], ["z"]], classes=["a"]), "unknown class"),
         (lambda: Candidates.from_sets([["a", None]]), "missing label"),
+        (lambda: Candidates.from_sets([["a"], [["b", "c"]]]), "row 1 has a label that is a collection"),
         (lambda: Candidates.from_sets([]), "no class at all"),
         (lambda: Candidates.from_labels([["a"]]), "one value per row"),
     ],
@@ -159,3 +161,54 @@ def test_repeated_labels_and_mixed_types():
     c = Candidates.from_sets([["a", "a", 1], [1], [2.5]])
     assert c.sizes.tolist() == [2, 1, 1]
     assert set(c.classes) == {"a", 1, 2.5}
+
+
+def test_no_rows_one_row_or_a_slice_can_be_taken():
+    c = Candidates.from_sets([["a", "b"], ["b"], ["c"]])
+    assert c.take([]).shape == c[[]].shape == (0, 3)
+    assert c.take(2) == c[2] == c[2:] == c.take([False, False, True])
+    assert Annotations(c, ("x", "y", "z")).take([]).candidates == c.take([])
+
+
+def test_equal_candidates_have_equal_hashes():
+    plain = Candidates.from_mask([[1, 0], [0, 1]])
+    for names in ([False, True], [0.0, 1.0]):  # equal to 0 and 1 in Python, and other names in every file
+        other = Candidates.from_mask([[1, 0], [0, 1]], names)
+        assert other != plain
+        assert other.hash != plain.hash
+
+
+def test_answers_are_about_rows_and_classes_that_are_there():
+    c = Candidates.from_sets([["a", "b"], ["b"]])
+    for row, label in ((2, 0), (0, 2)):
+        with pytest.raises(CandidateError, match=f"about row {row} and one names class {label}, but there"):
+            c.replace(answers=Answers([row], [0], [label], ("ann",)))
+
+
+def test_annotations_know_the_answers_of_their_candidates():
+    answers = Answers([0, 1], [0, 0], [0, 1], ("ann",))
+    c = Candidates.from_sets([["a", "b"], ["b"]], answers=answers)
+    assert Annotations(c).answers is answers
+    assert Annotations(c) == Annotations(c.replace(answers=None), answers=answers)
+
+
+def test_a_gap_among_labels_is_no_class():
+    for gap in (None, float("nan"), np.float32("nan"), np.datetime64("NaT")):
+        with pytest.raises(CandidateError, match="row 1 has a missing label"):
+            Candidates.from_labels(["a", gap])
+
+
+def test_evidence_of_positions_in_any_order():
+    flat = Candidates.from_positions([1, 0, 1], [0, 2, 3], "ab", evidence=[3, 1, 2])
+    table = Candidates.from_positions([1, 0, 1], [0, 2, 3], "ab", evidence=[[1, 3], [0, 2]])
+    assert flat.evidence.tolist() == [1, 3, 2]
+    assert flat == table
+    with pytest.raises(CandidateError, match="one number per candidate"):
+        Candidates.from_positions([1, 0, 1], [0, 2, 3], "ab", evidence=[1])
+
+
+def test_unsigned_numbers_are_numbers():
+    with pytest.raises(CandidateError, match="the starts of candidates are"):
+        Candidates.from_positions([0, 0, 0], np.array([0, 2, 1, 3], dtype=np.uint64), "ab")
+    answers = Answers(np.array([1, 0], dtype=np.uint8), [0, 0], [1, 0], ("ann",))
+    assert [answers.of(row) for row in (0, 1)] == [{"ann": [0]}, {"ann": [1]}]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where, named_columns
-from oneof.candidates.compact import CompactSets, frozen
+from oneof.candidates.compact import CompactSets, frozen, row_numbers
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
 
@@ -42,7 +42,7 @@ class Answers:
     named: bool = True
 
     def __post_init__(self) -> None:
-        row, worker, label = (np.asarray(values) for values in (self.row, self.worker, self.label))
+        row, worker, label = map(np.asarray, (self.row, self.worker, self.label))
         if not row.shape == worker.shape == label.shape == (len(row),):
             raise CandidateError(
                 f"answers need one row, worker and label each: shapes {row.shape}, {worker.shape}, "
@@ -51,16 +51,25 @@ class Answers:
         _check_indices(row, "row", None)
         _check_indices(worker, "worker", len(self.workers))
         _check_indices(label, "label", None)
-        if len(row) and (np.diff(row) < 0).any():
-            order = np.argsort(row, kind="stable")
-            row, worker, label = row[order], worker[order], label[order]
-        for name, values in (("row", row), ("worker", worker), ("label", label)):
-            made = values.astype("int64" if name == "row" else "int32")
-            object.__setattr__(self, name, frozen(made))
+        row = row.astype(np.int64)  # before anything is subtracted: unsigned numbers wrap
+        order = np.argsort(row, kind="stable") if (np.diff(row) < 0).any() else slice(None)
+        object.__setattr__(self, "row", frozen(row[order]))
+        object.__setattr__(self, "worker", frozen(worker[order].astype(np.int32)))
+        object.__setattr__(self, "label", frozen(label[order].astype(np.int32)))
         object.__setattr__(self, "workers", tuple(self.workers))
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Answers):
+            return NotImplemented
+        parts = [(a.row, a.worker, a.label) for a in (self, other)]
+        same = all(map(np.array_equal, *parts))
+        return same and (self.workers, self.named) == (other.workers, other.named)
+
+    def __hash__(self) -> int:
+        return hash((self.workers, len(self)))
 
     def of(self, row: int) -> dict[str, list[int]]:
         """The answers for one row: for each annotator the columns of the classes named."""
@@ -98,7 +107,7 @@ class Answers:
 
     def take(self, rows: Any, n_rows: int) -> Answers:
         """The answers for some of `n_rows` rows, numbered in the order given."""
-        rows = np.arange(n_rows)[np.asarray(rows)]
+        rows = row_numbers(rows, n_rows)
         by_row = CompactSets.of_sizes(self.label, np.bincount(self.row, minlength=n_rows), 0)
         place, row = by_row.places(rows), np.repeat(np.arange(len(rows)), by_row.sizes[rows])
         return Answers(row, self.worker[place], self.label[place], self.workers, self.named)
@@ -116,7 +125,7 @@ class Annotations:
     ids : tuple of str or int, optional
         Names of the rows in the source: task ids, file names. None: the rows are 0..n-1.
     answers : Answers, optional
-        Who said what, where the source tells. The candidates carry them too, for methods that ask.
+        Who said what, where the source tells; default: what the candidates know of it.
     """
 
     candidates: Candidates
@@ -135,14 +144,9 @@ class Annotations:
             if len(set(self.ids)) != n:
                 twice = Counter(self.ids).most_common(1)[0][0]
                 raise CandidateError(f"the id {twice!r} stands for two rows; ids name one row each.")
-        if self.answers is not None and len(self.answers):
-            last, highest = int(self.answers.row[-1]), int(self.answers.label.max())
-            if last >= n or highest >= self.candidates.n_classes:
-                raise CandidateError(
-                    f"an answer is about row {last} and one names class {highest}, but there are {n} rows "
-                    f"and {self.candidates.n_classes} classes."
-                )
-        if self.answers is not self.candidates.answers:
+        if self.answers is None:
+            object.__setattr__(self, "answers", self.candidates.answers)
+        elif self.answers is not self.candidates.answers:
             object.__setattr__(self, "candidates", self.candidates.replace(answers=self.answers))
 
     def __len__(self) -> int:
@@ -155,8 +159,8 @@ class Annotations:
             self.candidates == other.candidates
             and self.ids == other.ids
             and self.candidates.truth_may_be_outside == other.candidates.truth_may_be_outside
-            and dict(self.candidates.provenance) == dict(other.candidates.provenance)
-            and _same_answers(self.answers, other.answers)
+            and self.candidates.provenance == other.candidates.provenance
+            and self.answers == other.answers
         )
 
     def __hash__(self) -> int:
@@ -168,10 +172,8 @@ class Annotations:
 
     def take(self, rows: Any) -> Annotations:
         """Some rows, by index or boolean mask, in that order."""
-        rows = np.arange(len(self))[np.asarray(rows)]
-        ids = self.ids if self.ids is not None else tuple(range(len(self)))
-        part = self.candidates.take(rows)
-        return Annotations(part, tuple(ids[i] for i in rows.tolist()), part.answers)
+        rows = row_numbers(rows, len(self))
+        return Annotations(self.candidates.take(rows), tuple(map(self.id_of, rows.tolist())))
 
     def with_truth(self, labels: Sequence[Any]) -> Annotations:
         """The same with the true labels, one per row: names of classes, or None where unknown.
@@ -188,7 +190,7 @@ class Annotations:
         except CellError as error:  # its line is no line of the file that the answers come from
             raise CandidateError(str(error)) from None
         truth[[row for _, row in known]] = columns
-        return Annotations(c.replace(truth=truth, truth_may_be_outside=True), self.ids, self.answers)
+        return Annotations(c.replace(truth=truth, truth_may_be_outside=True), self.ids)
 
     def describe(self) -> str:
         """A short report: where the sets come from, what was left out, and what they look like."""
@@ -244,10 +246,3 @@ def _check_indices(values: np.ndarray, what: str, limit: int | None) -> None:
     for (i,) in first_where((values < 0) | (values >= limit if limit is not None else False)):
         bound = f"; there are {limit}" if limit is not None else ""
         raise CandidateError(f"answer {i} has {what} {values[i]}{bound}.")
-
-
-def _same_answers(a: Answers | None, b: Answers | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    same = all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("row", "worker", "label"))
-    return same and a.workers == b.workers and a.named == b.named

@@ -12,6 +12,7 @@ from oneof.candidates.cells import CandidateError, first_where, is_missing, nati
 from oneof.candidates.compact import CompactSets, frozen
 
 if TYPE_CHECKING:
+    from oneof.candidates.annotations import Answers
     from oneof.candidates.sets import Candidates
 
 UNKNOWN = -1
@@ -96,6 +97,7 @@ def checked_positions(
                 f"the {name} of {source} are {values.dtype} of shape {values.shape}; give whole numbers, one "
                 "after the other."
             )
+    begins = begins.astype(np.int64)  # differences of unsigned numbers wrap
     if not len(begins) or begins[0] != 0 or begins[-1] != len(flat) or (np.diff(begins) < 0).any():
         raise CandidateError(
             f"the starts of {source} are [{short(begins.tolist(), 8)}] for {len(flat)} positions.\n"
@@ -171,6 +173,17 @@ def checked_truth(given: Any, self: Candidates) -> np.ndarray:
     return frozen(truth)
 
 
+def check_answers(answers: Answers, shape: tuple[int, int]) -> None:
+    if not len(answers):
+        return
+    last, highest = int(answers.row[-1]), int(answers.label.max())
+    if last >= shape[0] or highest >= shape[1]:
+        raise CandidateError(
+            f"an answer is about row {last} and one names class {highest}, but there are {shape[0]} rows "
+            f"and {shape[1]} classes."
+        )
+
+
 def one_set(row: Any, i: int, source: str) -> list[Any]:
     """The labels of one row as plain Python values, repeated labels dropped."""
     if isinstance(row, str | bytes) or not isinstance(row, Iterable):
@@ -178,7 +191,13 @@ def one_set(row: Any, i: int, source: str) -> list[Any]:
             f"row {i} is not a collection of labels.\n  {source}[{i}] = {row!r}\n"
             f"  Write [{row!r}] for one known label, or use Candidates.from_labels."
         )
-    labels = list(dict.fromkeys(native(v) for v in row))
+    try:
+        labels = list(dict.fromkeys(native(v) for v in row))
+    except TypeError:
+        raise CandidateError(
+            f"row {i} has a label that is a collection itself.\n  {source}[{i}] = {row!r:.80}\n"
+            "  Give one collection of labels per row; a label is a text or a number."
+        ) from None
     if any(map(is_missing, labels)):
         raise CandidateError(
             f"row {i} has a missing label.\n  {source}[{i}] = [{short(labels, 8)}]\n"

@@ -144,10 +144,8 @@ class CompactSets:
         """The same with all columns in the rows marked in the boolean array `full`."""
         if not full.any():
             return self
-        every, rows = np.arange(self.n_classes), np.flatnonzero(full)
-        row = np.concatenate([self.rows, np.repeat(rows, len(every))])
-        column = np.concatenate([self.positions, np.tile(every, len(rows))])
-        return CompactSets.of_pairs(row, column, self.shape)
+        masks = (self.dense(rows) | full[rows, None] for rows in self.blocks())
+        return CompactSets.of_masks(masks, self.n_classes)
 
     # ---- dense --------------------------------------------------------------------------------
 
@@ -165,13 +163,6 @@ class CompactSets:
             made[some.rows, some.positions] = values if rows is None else values[self.places(rows)]
         return made
 
-    def same(self, other: CompactSets) -> bool:
-        return (
-            self.n_classes == other.n_classes
-            and np.array_equal(self.starts, other.starts)
-            and np.array_equal(self.positions, other.positions)
-        )
-
     def freeze(self) -> CompactSets:
         """Make the arrays read-only."""
         frozen(self.positions), frozen(self.starts)
@@ -183,6 +174,14 @@ def row_blocks(n_rows: int, n_classes: int) -> Iterator[np.ndarray]:
     step = max(1, BLOCK // max(1, n_classes))
     for start in range(0, n_rows, step):
         yield np.arange(start, min(start + step, n_rows))
+
+
+def row_numbers(rows: Any, n_rows: int) -> np.ndarray:
+    """The numbers of some of `n_rows` rows, given by one or several of them, a boolean mask or a slice."""
+    if not isinstance(rows, slice):
+        rows = np.atleast_1d(rows)
+        rows = rows if rows.size else rows.astype(int)  # of an empty list numpy makes floats
+    return np.arange(n_rows)[rows]
 
 
 def frozen(values: np.ndarray) -> np.ndarray:
@@ -222,8 +221,7 @@ def beliefs(said: Callable[[slice], np.ndarray], sets: CompactSets, dtype: Any =
         found = CompactSets.of_mask(kept)
         parts.append((p[kept], found.positions, found.sizes))
     values, columns, sizes = (np.concatenate(arrays) for arrays in zip(*parts))
-    made = CompactSets.of_sizes(columns, sizes, c)
-    return csr_array((values, made.positions, made.starts), shape=(n, c))
+    return csr_array((values, columns, np.r_[0, np.cumsum(sizes)]), shape=(n, c))
 
 
 def is_large(shape: tuple[int, int]) -> bool:

@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from oneof.candidates.cells import first_where, native
+from oneof.candidates.cells import first_where
 from oneof.candidates.checks import checked_labels
 from oneof.candidates.compact import CompactSets, row_blocks
 from oneof.candidates.sets import CandidateError, Candidates
 
-Chances = Callable[[np.ndarray], np.ndarray]
-"""From numbers of rows to the probabilities (rows, K) with which labels join them."""
+Chances = Callable[[np.ndarray], np.ndarray | float]
+"""From numbers of rows to the probabilities with which labels join them: (rows, K), or one for all."""
 
 
 def made(
+    facts: Mapping[str, Any],
     chances: Chances,
     truth: np.ndarray,
     n_classes: int,
     classes: Sequence[Any] | None,
-    facts: Mapping[str, Any],
     forbid_singletons: bool,
     forbid_full_sets: bool,
 ) -> Candidates:
@@ -39,8 +39,9 @@ def made(
 
     def masks() -> Iterator[np.ndarray]:
         for rows in row_blocks(len(truth), n_classes):
-            xi, here, y = chances(rows), np.arange(len(rows)), truth[rows]
-            uniform = generator.random(xi.shape)
+            here, y = np.arange(len(rows)), truth[rows]
+            uniform = generator.random((len(rows), n_classes))
+            xi = np.broadcast_to(chances(rows), uniform.shape)
             if forbid_singletons or forbid_full_sets:
                 mask = draw_given(uniform, xi, y, forbid_singletons, forbid_full_sets, int(rows[0]))
             else:
@@ -59,7 +60,7 @@ def made(
     }
     if not (forbid_singletons or forbid_full_sets) and len(truth):
         provenance["expected_mean_size"] = round(1 + float(expected.mean()), 6)
-    names = tuple(range(n_classes)) if classes is None else tuple(map(native, classes))
+    names = range(n_classes) if classes is None else classes
     drawn = Candidates(sets, names, truth, provenance=provenance, source=str(facts["rule"]))
     drawn.provenance["hash"] = drawn.hash
     return drawn
@@ -84,7 +85,9 @@ def draw_given(
     all_out = np.concatenate([np.cumsum(log_out[:, ::-1], axis=1)[:, ::-1], np.zeros((n, 1))], axis=1)
     all_in = np.concatenate([np.cumsum(log_in[:, ::-1], axis=1)[:, ::-1], np.zeros((n, 1))], axis=1)
     needs_in, needs_out = np.full(n, some_in), np.full(n, some_out)
-    for (i,) in first_where(_can_be_met(all_out[:, 0], all_in[:, 0], needs_in, needs_out) <= 0):
+    met = _can_be_met(all_out[:, 0], all_in[:, 0], needs_in, needs_out)
+    # a single wrong label cannot be both in and out, though rounding may leave a little
+    for (i,) in first_where((met <= 0) | (k - 1 < some_in + some_out)):
         what = " and ".join(["no singletons"] * some_in + ["no full sets"] * some_out)
         raise CandidateError(
             f"row {first_row + i} (true label {truth[i]}, {k} classes) cannot have {what}: its wrong labels "

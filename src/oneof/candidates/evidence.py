@@ -15,6 +15,7 @@ speak for themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -69,49 +70,42 @@ class SaidTable:
 
 @dataclass(frozen=True)
 class TrueLabels:
-    """What EM found.
+    """What EM found: `prior` (c,), `log_likelihood` after each iteration, whether it `converged`."""
 
-    `prior` (c,); `reliability` (workers,): the mean diagonal of the confusion matrices under the prior;
-    `log_likelihood` after each iteration; `converged`.
-    """
-
+    said: SaidTable
     prior: np.ndarray
-    reliability: np.ndarray
-    log_likelihood: list[float]
-    converged: bool
-    votes: csr_matrix
-    """(n, pairs): an entry for every label that a worker named."""
     log_said: np.ndarray
     """(pairs, c): log p(worker says label | truth)."""
+    log_likelihood: list[float]
+    converged: bool
+
+    def spoken(self, rows: np.ndarray) -> np.ndarray:
+        """(rows, c): log p(answers about a row | truth)."""
+        return self.said.votes[rows] @ self.log_said
 
     def posterior_of(self, rows: np.ndarray) -> np.ndarray:
         """(rows, c): the distribution over the true label of some rows."""
-        return np.exp(_believed(self.votes[rows], self.log_said, self.prior)[0])
+        return np.exp(_believed(self.said.votes[rows], self.log_said, self.prior)[0])
 
     def likelihood_of(self, rows: np.ndarray) -> np.ndarray:
         """(rows, c): how probable the answers about some rows are for each true label; rows sum to 1."""
-        return softmax(self.votes[rows] @ self.log_said, axis=1)
+        return softmax(self.spoken(rows), axis=1)
 
     @property
     def posterior(self) -> np.ndarray:
         """(n, c): of all rows."""
-        return self.posterior_of(np.arange(self.votes.shape[0]))
+        return self.posterior_of(np.arange(self.said.votes.shape[0]))
+
+    @property
+    def reliability(self) -> np.ndarray:
+        """(workers,): the mean diagonal of the confusion matrices under the prior."""
+        worker, label = self.said.worker, self.said.label
+        right = np.exp(self.log_said[np.arange(len(label)), label])
+        return np.bincount(worker, right * self.prior[label])
 
 
-def estimate_true_labels(
-    answers: Answers,
-    n_rows: int,
-    n_classes: int,
-    *,
-    smoothing: float = SMOOTHING,
-    tolerance: float = 1e-5,
-    max_iterations: int = 100,
-) -> TrueLabels:
-    """Run EM from the shares of the votes until the log-likelihood gains less than this part of itself.
-
-    Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
-    entry of a confusion matrix.
-    """
+def estimate_true_labels(answers: Answers, n_rows: int, n_classes: int, **options: Any) -> TrueLabels:
+    """Dawid and Skene's model of answers of which is known who gave them, with the options of `settle`."""
     if not answers.named:
         raise CandidateError(
             "Dawid-Skene learns how reliable each annotator is, but these answers do not say who gave them.\n"
@@ -119,30 +113,29 @@ def estimate_true_labels(
         )
     if not len(answers):
         raise CandidateError("Dawid-Skene needs at least one answer; there is none.")
-    table = SaidTable.of_answers(answers, n_rows, n_classes)
-    return settle(table, len(answers.workers), smoothing, tolerance, max_iterations)
+    return settle(SaidTable.of_answers(answers, n_rows, n_classes), **options)
 
 
 def settle(
     table: SaidTable,
-    n_workers: int = 1,
     smoothing: float = SMOOTHING,
     tolerance: float = 1e-5,
     max_iterations: int = 100,
     added: np.ndarray | None = None,
 ) -> TrueLabels:
-    """EM itself, also for answers of which nobody knows who gave them.
+    """Run EM from the shares of the votes until the log-likelihood gains less than this part of itself.
 
-    `added` (pairs, c), in place of the smoothing: counts that are added to the one confusion matrix.
+    Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
+    entry of a confusion matrix; `added` (pairs, c), in its place, are counts for the one matrix of a crowd.
     """
-    (n_rows, n_pairs), n_classes = table.votes.shape, table.n_classes
-    worker, label = table.worker, table.label
-    named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), label)), shape=(n_pairs, n_classes))
+    votes = table.votes[table.answered]  # the others tell nothing
+    (n_rows, n_pairs), n_classes = votes.shape, table.n_classes
+    named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), table.label)), shape=(n_pairs, n_classes))
     # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
-    blocks = [(table.votes[rows], table.answered[rows]) for rows in row_blocks(n_rows, n_classes)]
+    blocks = [votes[rows] for rows in row_blocks(n_rows, n_classes)]
     sums = _Sums(n_pairs, n_classes)
-    for said, counted in blocks:
-        sums.add(said, _shares((said @ named).toarray()), counted)
+    for said in blocks:
+        sums.add(said, _shares((said @ named).toarray()))
     history: list[float] = []
     converged = False
     for _ in range(max_iterations):
@@ -154,28 +147,26 @@ def settle(
             log_said = table.log_said(sums.pairs, added, added.sum(axis=0))
         # E step: beliefs from them, in log space
         sums, likelihood = _Sums(n_pairs, n_classes), 0.0
-        for said, counted in blocks:
+        for said in blocks:
             log_belief, total = _believed(said, log_said, prior)
-            sums.add(said, np.exp(log_belief), counted)
-            likelihood += float(total[counted].sum())
+            sums.add(said, np.exp(log_belief))
+            likelihood += float(total.sum())
         history.append(likelihood)
         if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
             converged = True
             break
-    right = np.zeros((n_workers, n_classes))
-    right[worker, label] = np.exp(log_said[np.arange(n_pairs), label])
-    return TrueLabels(prior, right @ prior, history, converged, table.votes, log_said)
+    return TrueLabels(table, prior, log_said, history, converged)
 
 
 class _Sums:
-    """What the M step needs of the beliefs: their sums by (worker, label), and over answered rows."""
+    """What the M step needs of the beliefs: their sums by (worker, label), and over all rows."""
 
     def __init__(self, n_pairs: int, n_classes: int) -> None:
         self.pairs, self.classes = np.zeros((n_pairs, n_classes)), np.zeros(n_classes)
 
-    def add(self, said: csr_matrix, posterior: np.ndarray, answered: np.ndarray) -> None:
+    def add(self, said: csr_matrix, posterior: np.ndarray) -> None:
         self.pairs += said.T @ posterior
-        self.classes += posterior[answered].sum(axis=0)
+        self.classes += posterior.sum(axis=0)
 
 
 def _believed(said: csr_matrix, log_said: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -216,8 +207,8 @@ def log_likelihoods(candidates: Candidates) -> np.ndarray | None:
     best = _best(evidence, sets)
     if is_votes(candidates):
         found = settled_votes(candidates)
-        parts = [(found.votes[rows] @ found.log_said)[sets.dense(rows)] for rows in sets.blocks()]
-        spoken = np.concatenate(parts)  # log p(votes of the row | truth)
+        parts = [found.spoken(rows)[sets.dense(rows)] for rows in sets.blocks()]
+        spoken = np.concatenate([np.zeros(0), *parts])
         return np.maximum(spoken - _best(spoken, sets), FLOOR)
     part = np.divide(evidence, best, out=np.ones_like(evidence), where=best > 0)
     return np.log(np.maximum(part, np.exp(FLOOR)))
@@ -241,10 +232,9 @@ def label_likelihoods(candidates: Candidates) -> np.ndarray | None:
     answers, (n, c) = candidates.answers, candidates.shape
     if answers is not None:
         said = SaidTable.of_answers(answers, n, c)
-        every = said.log_likelihood(settle(said, len(answers.workers)).posterior)
+        every = said.log_likelihood(settle(said).posterior)
     elif is_votes(candidates):
-        found = settled_votes(candidates)
-        every = found.votes @ found.log_said
+        every = settled_votes(candidates).spoken(np.arange(n))
     elif (spoken := log_likelihoods(candidates)) is None:
         return None
     else:

@@ -28,7 +28,7 @@ from scipy.special import softmax
 
 from oneof.candidates.cells import first_where
 from oneof.candidates.compact import row_blocks
-from oneof.candidates.draw import Chances, checked_truth, made
+from oneof.candidates.draw import checked_truth, made
 from oneof.candidates.sets import CandidateError, Candidates
 
 
@@ -62,9 +62,7 @@ def uniform_sets(
     """
     y = checked_truth(truth, n_classes)
     facts = {"rule": "uniform", "seed": seed}
-    return made(
-        _everywhere(0.5, n_classes), y, n_classes, classes, facts, forbid_singletons, forbid_full_sets
-    )
+    return made(facts, lambda rows: 0.5, y, n_classes, classes, forbid_singletons, forbid_full_sets)
 
 
 def flip_sets(
@@ -85,9 +83,7 @@ def flip_sets(
     if not 0 <= rate <= 1:
         raise CandidateError(f"rate = {rate!r}: give a probability between 0 and 1.")
     facts = {"rule": "flips", "rate": float(rate), "seed": seed}
-    return made(
-        _everywhere(float(rate), n_classes), y, n_classes, classes, facts, forbid_singletons, forbid_full_sets
-    )
+    return made(facts, lambda rows: float(rate), y, n_classes, classes, forbid_singletons, forbid_full_sets)
 
 
 def class_sets(
@@ -111,14 +107,13 @@ def class_sets(
         As in `uniform_sets`.
     """
     table = _square(matrix, "matrix")
-    off = ~np.eye(len(table), dtype=bool)
+    k = len(table)
+    off = ~np.eye(k, dtype=bool)
     for t, j in first_where(off & ~((table >= 0) & (table <= 1))):
         raise CandidateError(f"matrix[{t}, {j}] = {table[t, j]}: give probabilities between 0 and 1.")
-    y = checked_truth(truth, len(table))
+    y = checked_truth(truth, k)
     facts = {"rule": "class", "seed": seed, "matrix_hash": _digest([np.where(off, table, 0.0)])}
-    return made(
-        lambda rows: table[y[rows]], y, len(table), classes, facts, forbid_singletons, forbid_full_sets
-    )
+    return made(facts, lambda rows: table[y[rows]], y, k, classes, forbid_singletons, forbid_full_sets)
 
 
 def similarity_flips(similarity: Any, rate: float) -> np.ndarray:
@@ -199,15 +194,11 @@ def instance_sets(
 
     q_hash = _digest(beliefs(rows) for rows in row_blocks(len(y), k))
     facts = {"rule": "instance", "rate": float(rate), "seed": seed, "q_hash": q_hash}
-    return made(
-        lambda rows: np.minimum(1.0, rate * k * beliefs(rows)),
-        y,
-        k,
-        classes,
-        facts,
-        forbid_singletons,
-        forbid_full_sets,
-    )
+
+    def chances(rows: np.ndarray) -> np.ndarray:
+        return np.minimum(1.0, rate * k * beliefs(rows))
+
+    return made(facts, chances, y, k, classes, forbid_singletons, forbid_full_sets)
 
 
 def wrong_label_q(log_probabilities: Any, truth: Any, first_row: int = 0) -> np.ndarray:
@@ -255,10 +246,6 @@ def _square(given: Any, name: str) -> np.ndarray:
     if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
         raise CandidateError(f"{name} has shape {table.shape}; give a square one, true class x class.")
     return table
-
-
-def _everywhere(chance: float, n_classes: int) -> Chances:
-    return lambda rows: np.full((len(rows), n_classes), chance)
 
 
 def _digest(blocks: Iterable[np.ndarray]) -> str:

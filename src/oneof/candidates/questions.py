@@ -115,7 +115,7 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     }
     whole = _split_at(plain, f'column "{name}"', accept)
     made = {
-        cell: _tidied([part for v in labels for part in whole.get(v, (v,))], accept)
+        cell: _tidied([part for v in labels for part in whole.get(v, [v])], accept)
         for cell, labels in known.items()
     }
     labels = [made[cell] if isinstance(cell, str) else cell for cell in listed]
@@ -153,37 +153,32 @@ def _tidied(labels: list[Any], accept: Collection[str]) -> Any:
     return tuple(labels) if len(labels) > 1 else labels[0] if labels else None
 
 
-def _split_at(labels: set[Any], where: str, accept: Collection[str]) -> dict[Any, tuple[str, ...]]:
-    """Labels that are sets, with their parts. A label of which nobody knows is a question."""
-    found: dict[Any, tuple[str, ...]] = {}
-    if "names" in accept:
-        return found
-    for mark in MARKS:
-        joined = {}
-        for label in labels:
-            parts = tuple(part.strip() for part in str(label).split(mark) if part.strip())
-            if len(parts) > 1 and not _says_nothing(label):
-                joined[label] = parts
+def _split_at(labels: set[str], where: str, accept: Collection[str]) -> dict[str, list[str]]:
+    """The labels that each of these texts holds. A text of which nobody knows is a question."""
+    split = {label: [label] for label in labels}
+    for mark in () if "names" in accept else MARKS:
+        parts = {part: _parted(part, mark) for some in split.values() for part in some}
+        joined = {label: some for label, some in parts.items() if len(some) > 1}
         if not joined:
             continue
-        if "sets" in accept or _recur(joined, labels, mark):
-            found |= joined
-            labels = (labels - set(joined)) | {part for parts in joined.values() for part in parts}
+        if "sets" in accept or _recur(joined, set(parts), mark):
+            split = {label: [p for part in some for p in parts[part]] for label, some in split.items()}
             continue
-        example = max(joined, key=lambda label: (len(joined[label]), str(label)))
+        example = max(joined, key=lambda label: (len(joined[label]), label))
         text = f"{counted(len(joined), 'label')} with {mark!r} inside, such as {example!r}. "
         parted = f"{example!r} is the set {SEPARATOR.join(joined[example])}"
         answers = {"sets": parted, "names": f"{example!r} is the name of one class"}
         ask([Question(text + "Are these several labels, or one name?", answers)], accept, where)
-    return {label: _all_parts(label, found) for label in found}
+    return split
 
 
-def _all_parts(label: Any, found: Mapping[Any, tuple[str, ...]]) -> tuple[str, ...]:
-    parts = found.get(label)
-    return (label,) if parts is None else tuple(p for part in parts for p in _all_parts(part, found))
+def _parted(label: str, mark: str) -> list[str]:
+    """What stands between the marks of a text; n/a and its like are one."""
+    parts = [part.strip() for part in label.split(mark) if part.strip()]
+    return parts if len(parts) > 1 and not _says_nothing(label) else [label]
 
 
-def _recur(joined: Mapping[Any, tuple[str, ...]], labels: set[Any], mark: str) -> bool:
+def _recur(joined: Mapping[str, list[str]], labels: set[str], mark: str) -> bool:
     """Whether the parts are labels of their own: nearly all stand alone somewhere, or, between semicolons,
     which are rare inside names, in several combinations."""
     alone = labels - set(joined)

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.candidates import checks
-from oneof.candidates.cells import CandidateError, ordered, short
+from oneof.candidates.cells import CandidateError, as_array, ordered, short
 from oneof.candidates.checks import UNKNOWN, NoInformationWarning
-from oneof.candidates.compact import DENSE, CompactSets, frozen
+from oneof.candidates.compact import DENSE, CompactSets, frozen, row_numbers
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
 
-__all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning", "sets_hash"]
+__all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning"]
 
 
 class Candidates:
@@ -95,6 +95,8 @@ class Candidates:
                 f"[{short(names, 8)}].\n  Give one name per column."
             )
         checks.check_rows(compact, source)
+        if answers is not None:
+            checks.check_answers(answers, compact.shape)
         vars(self).update(
             compact=compact.freeze(),
             classes=names,
@@ -120,10 +122,8 @@ class Candidates:
     @classmethod
     def from_mask(cls, mask: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From an (n, c) array of booleans or of 0 and 1."""
-        if classes is None:
-            mask = checks.checked_mask(mask, more.get("source", "candidates"))
-            classes = range(mask.shape[1])
-        return cls(mask, classes, **more)
+        compact = CompactSets.of_mask(checks.checked_mask(mask, more.get("source", "candidates")))
+        return cls(compact, range(compact.n_classes) if classes is None else classes, **more)
 
     @classmethod
     def from_positions(cls, positions: Any, starts: Any, classes: Sequence[Any], **more: Any) -> Candidates:
@@ -134,7 +134,7 @@ class Candidates:
         classes = tuple(classes)
         source = more.get("source", "candidates")
         compact, order = checks.checked_positions(positions, starts, len(classes), source)
-        if order is not None and more.get("evidence") is not None:
+        if order is not None and np.shape(more.get("evidence", ())) == order.shape:
             more["evidence"] = np.asarray(more["evidence"])[order]
         return cls(compact, classes, **more)
 
@@ -168,7 +168,7 @@ class Candidates:
     def from_labels(cls, labels: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From one known label per row: every set has one member."""
         source = more.setdefault("source", "labels")
-        values = np.asarray(labels)
+        values = as_array(labels)
         if values.ndim != 1:
             what = "labels are one value per row, shape (n,)."
             raise CandidateError(f"{source} has shape {values.shape}; {what}")
@@ -199,16 +199,16 @@ class Candidates:
 
     def rows(self, rows: Any) -> np.ndarray:
         """The mask of some rows: a boolean array (rows, c)."""
-        return self.compact.dense(self._numbers(rows))
+        return self.compact.dense(row_numbers(rows, len(self)))
 
     def evidence_of(self, rows: Any) -> np.ndarray:
         """The evidence of some rows as an array (rows, c), 0 outside the sets; without evidence 1 inside."""
         values = np.ones(len(self.positions)) if self.evidence is None else self.evidence
-        return self.compact.dense(self._numbers(rows), values)
+        return self.compact.dense(row_numbers(rows, len(self)), values)
 
     def has(self, rows: Any, columns: Any) -> np.ndarray:
         """Boolean: whether column `columns[i]` is a candidate of row `rows[i]`."""
-        return self.compact.holds(self._numbers(rows), np.asarray(columns))
+        return self.compact.holds(row_numbers(rows, len(self)), columns)
 
     def __len__(self) -> int:
         return len(self.compact)
@@ -221,7 +221,7 @@ class Candidates:
         """`take`; lets scikit-learn's splitters cut candidates like any other y."""
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
             rows = rows[0]  # as scikit-learn cuts whatever has a shape
-        return self.take(np.atleast_1d(rows) if not isinstance(rows, slice) else np.arange(len(self))[rows])
+        return self.take(rows)
 
     @property
     def n_classes(self) -> int:
@@ -240,7 +240,12 @@ class Candidates:
     @cached_property
     def hash(self) -> str:
         """Digest of sets, names and evidence: the same sets have the same hash wherever they were made."""
-        return sets_hash(self.compact, self.classes, self.evidence)
+        digest = hashlib.sha256(repr((self.shape, self.classes)).encode())
+        for rows in self.compact.blocks():  # the bits of the mask, row after row
+            digest.update(np.packbits(self.compact.dense(rows), axis=1).tobytes())
+        if self.evidence is not None:
+            digest.update(b"evidence" + self.evidence.astype("<f8").tobytes())
+        return digest.hexdigest()[:16]
 
     def sets(self) -> list[list[Any]]:
         """The candidate sets as lists of class names."""
@@ -250,7 +255,7 @@ class Candidates:
 
     def take(self, rows: Any) -> Candidates:
         """The candidates of some rows, by index or boolean mask, in that order."""
-        rows = self._numbers(rows)
+        rows = row_numbers(rows, len(self))
         return self.replace(
             mask=self.compact.take(rows),
             truth=None if self.truth is None else self.truth[rows],
@@ -264,9 +269,6 @@ class Candidates:
         # said once, when the whole was built
         with warnings.catch_warnings(action="ignore", category=NoInformationWarning):
             return Candidates(**known | facts)
-
-    def _numbers(self, rows: Any) -> np.ndarray:
-        return np.arange(len(self))[np.asarray(rows)]
 
     def describe(self) -> str:
         """One line for logs and reports."""
@@ -285,29 +287,11 @@ class Candidates:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
-        return (
-            _same_array(self.truth, other.truth)
-            and self.classes == other.classes
-            and self.compact.same(other.compact)
-            and _same_array(self.evidence, other.evidence)
-        )
+        truth = np.asarray(self.truth), np.asarray(other.truth)  # None equals None
+        return self.hash == other.hash and np.array_equal(*truth)
 
     def __hash__(self) -> int:
         return hash(self.hash)
 
 
 _FACTS = ("classes", "truth", "truth_may_be_outside", "provenance", "source", "evidence", "answers")
-
-
-def sets_hash(sets: CompactSets, classes: tuple[Any, ...], evidence: np.ndarray | None = None) -> str:
-    """Of the bits of the mask, row after row; and of the evidence, where there is some."""
-    digest = hashlib.sha256(repr((sets.shape, classes)).encode())
-    for rows in sets.blocks():
-        digest.update(np.packbits(sets.dense(rows), axis=1).tobytes())
-    if evidence is not None:
-        digest.update(b"evidence" + evidence.astype("<f8").tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
-    return a is b if a is None or b is None else np.array_equal(a, b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -65,10 +65,9 @@ class Taxonomy:
         """
         if isinstance(tree, Mapping) and tree and all(isinstance(v, str) for v in tree.values()):
             return cls((parent, child) for child, parent in tree.items())
-        edges: list[tuple[Any, Any]] = []
-        tops: list[Any] = []
-        _walk(None, tree, edges, tops)
-        return cls(edges, tops)
+        edges = list(_edges(tree))
+        tops = [name for above, name in edges if above is None]
+        return cls([edge for edge in edges if edge[0] is not None], tops)
 
     def column(self, leaf: Any) -> int:
         """Number of a leaf among the classes."""
@@ -83,25 +82,17 @@ class Taxonomy:
         return self._leaves_below[name]
 
 
-def _walk(parent: Any, tree: Any, edges: list[tuple[Any, Any]], tops: list[Any]) -> None:
-    """Collect the edges of nested mappings and lists; `parent` is None at the top."""
-    waiting = [(parent, tree)]
+def _edges(tree: Any) -> Iterator[tuple[Any, Any]]:
+    """(parent, child) of nested mappings and lists; the parent of a label at the top is None."""
+    waiting: list[tuple[Any, Any]] = [(None, tree)]
     while waiting:
         above, below = waiting.pop()
         if below is None:
             continue
-        if isinstance(below, Mapping):
-            parts: list[tuple[Any, Any]] = list(below.items())
-        elif isinstance(below, list | tuple):
-            pairs = [item.items() if isinstance(item, Mapping) else [(item, None)] for item in below]
-            parts = [part for pair in pairs for part in pair]
-        else:
-            parts = [(below, None)]
-        for name, inside in parts:
-            if not isinstance(name, str | int | float) or is_missing(tidy(name)):
-                raise CandidateError(f"a label of the taxonomy is text or a number, not {name!r:.80}.")
-            if above is None:
-                tops.append(name)
-            else:
-                edges.append((above, name))
-            waiting.append((name, inside))
+        items = below if isinstance(below, list | tuple) else [below]
+        for item in items:
+            for name, inside in item.items() if isinstance(item, Mapping) else [(item, None)]:
+                if not isinstance(name, str | int | float) or is_missing(tidy(name)):
+                    raise CandidateError(f"a label of the taxonomy is text or a number, not {name!r:.80}.")
+                yield above, name
+                waiting.append((name, inside))

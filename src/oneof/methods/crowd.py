@@ -41,7 +41,7 @@ class Crowd(Method):
             table = state.notes["said"] = SaidTable.of_answers(task.answers, task.n_rows, task.n_classes)
             answered = torch.from_numpy(table.answered).to(task.device)[:, None]
             possible = possible | (answered & task.truth_may_be_outside)
-            first = settle(table, len(task.answers.workers)).posterior  # Dawid and Skene
+            first = settle(table).posterior  # Dawid and Skene
             support = self.tempered(table.log_likelihood(first), task)
         state.notes["possible"] = possible
         support = support.masked_fill(~possible, -torch.inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,10 +53,10 @@ def as_net(module: Any, example: Tensor | None = None, n_classes: int | None = N
     if example is not None:
         reference = next((p for p in made.parameters() if not is_lazy(p)), example)
         example = example.to(reference.device, reference.dtype)
-    expected = None if example is None else _tried(made, made, example, title)
+        expected = _tried(made, example, title)
     if not (callable(getattr(made, "features", None)) and callable(getattr(made, "head", None))):
         made = _cut_last_linear(made)
-    if example is not None and expected is not None:
+    if example is not None:
         _compare(made, example, expected, title, n_classes)
     return made
 
@@ -104,17 +104,17 @@ def _cut_last_linear(module: nn.Module) -> Net:
     return Net(module, head)
 
 
-def _tried(module: nn.Module, function: Callable[[Tensor], Tensor], x: Tensor, title: str) -> Tensor:
+def _tried(module: nn.Module, x: Tensor, title: str) -> Tensor:
     try:
         with evaluation_mode(module), torch.no_grad():
-            return function(x)
+            return module(x)
     except (RuntimeError, ValueError, IndexError) as error:
         raise TypeError(f"{title} cannot take a batch of shape {tuple(x.shape)}: {error}") from error
 
 
 @contextmanager
 def evaluation_mode(*modules: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, every part back in the mode it had afterwards.
+    """Evaluation mode inside; afterwards every part is back in the mode it had.
 
     Unlike `eval()` followed by `train()` this keeps parts that were frozen in evaluation mode.
     """

@@ -38,7 +38,7 @@ def save_candidates(candidates: Candidates, path: Path | str) -> None:
     path = Path(path)
     if path.suffix != ".npz":
         raise DataError(f"cannot save candidates as {path.name}: the name must end in .npz.")
-    save_annotations(Annotations(candidates), path)
+    save_annotations(Annotations(candidates.replace(answers=None)), path)
 
 
 def load_candidates(path: Path | str) -> Candidates:
