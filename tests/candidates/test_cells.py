@@ -70,6 +70,11 @@ def test_dates_that_are_none_and_empty_lists_are_missing():
         assert not is_missing(value)
 
 
+@pytest.mark.parametrize("value", NOTHING.values(), ids=NOTHING)
+def test_a_gap_among_annotators_is_no_class(value):
+    assert from_wide([["cat", value], [value, "dog"]]).candidates.sets() == [["cat"], ["dog"]]
+
+
 @pytest.mark.parametrize("value", SOMETHING.values(), ids=SOMETHING)
 def test_texts_that_look_missing_are_texts(value):
     assert not is_missing(value)

@@ -164,6 +164,10 @@ def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
     ]
 
 
+def test_a_number_beside_a_name_stays_when_names_get_one_spelling():
+    assert read_labels([["Crow", 3], "crow", "crow"], "y", ["alike"]) == [("crow", 3), "crow", "crow"]
+
+
 def test_a_name_in_quotes_beside_the_plain_name_is_asked_about(tmp_path):
     lines = ["labels", "elm|oak", "'elm'|'oak'", "„elm“ | oak", "elm"]
     with pytest.raises(DataError, match=r"2 classes spelled in several ways"):

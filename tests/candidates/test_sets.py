@@ -190,3 +190,25 @@ def test_annotations_know_the_answers_of_their_candidates():
     c = Candidates.from_sets([["a", "b"], ["b"]], answers=answers)
     assert Annotations(c).answers is answers
     assert Annotations(c) == Annotations(c.replace(answers=None), answers=answers)
+
+
+def test_a_gap_among_labels_is_no_class():
+    for gap in (None, float("nan"), np.float32("nan"), np.datetime64("NaT")):
+        with pytest.raises(CandidateError, match="row 1 has a missing label"):
+            Candidates.from_labels(["a", gap])
+
+
+def test_evidence_of_positions_in_any_order():
+    flat = Candidates.from_positions([1, 0, 1], [0, 2, 3], "ab", evidence=[3, 1, 2])
+    table = Candidates.from_positions([1, 0, 1], [0, 2, 3], "ab", evidence=[[1, 3], [0, 2]])
+    assert flat.evidence.tolist() == [1, 3, 2]
+    assert flat == table
+    with pytest.raises(CandidateError, match="one number per candidate"):
+        Candidates.from_positions([1, 0, 1], [0, 2, 3], "ab", evidence=[1])
+
+
+def test_unsigned_numbers_are_numbers():
+    with pytest.raises(CandidateError, match="the starts of candidates are"):
+        Candidates.from_positions([0, 0, 0], np.array([0, 2, 1, 3], dtype=np.uint64), "ab")
+    answers = Answers(np.array([1, 0], dtype=np.uint8), [0, 0], [1, 0], ("ann",))
+    assert [answers.of(row) for row in (0, 1)] == [{"ann": [0]}, {"ann": [1]}]

@@ -42,7 +42,7 @@ class Answers:
     named: bool = True
 
     def __post_init__(self) -> None:
-        row, worker, label = (np.asarray(values) for values in (self.row, self.worker, self.label))
+        row, worker, label = map(np.asarray, (self.row, self.worker, self.label))
         if not row.shape == worker.shape == label.shape == (len(row),):
             raise CandidateError(
                 f"answers need one row, worker and label each: shapes {row.shape}, {worker.shape}, "
@@ -51,12 +51,11 @@ class Answers:
         _check_indices(row, "row", None)
         _check_indices(worker, "worker", len(self.workers))
         _check_indices(label, "label", None)
-        if len(row) and (np.diff(row) < 0).any():
-            order = np.argsort(row, kind="stable")
-            row, worker, label = row[order], worker[order], label[order]
-        for name, values in (("row", row), ("worker", worker), ("label", label)):
-            made = values.astype("int64" if name == "row" else "int32")
-            object.__setattr__(self, name, frozen(made))
+        row = row.astype(np.int64)  # before anything is subtracted: unsigned numbers wrap
+        order = np.argsort(row, kind="stable") if (np.diff(row) < 0).any() else slice(None)
+        object.__setattr__(self, "row", frozen(row[order]))
+        object.__setattr__(self, "worker", frozen(worker[order].astype(np.int32)))
+        object.__setattr__(self, "label", frozen(label[order].astype(np.int32)))
         object.__setattr__(self, "workers", tuple(self.workers))
 
     def __len__(self) -> int:

@@ -75,7 +75,7 @@ def is_missing(value: Any) -> bool:
 def as_array(values: Any) -> np.ndarray:
     """An array in which a gap among texts stays one: of a NaN in a list numpy would make the text "nan"."""
     texts = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
-    gaps = texts and any(isinstance(v, float) and v != v for v in values)
+    gaps = texts and any(not isinstance(v, str) and is_missing(v) for v in values)
     return np.asarray(values, dtype=object if gaps else None)
 
 
@@ -360,7 +360,7 @@ def one_spelling(cells: Sequence[Any]) -> list[Any]:
         usual.setdefault(spelling_of(label), label)
     made = []
     for cell in cells:
-        if labels := [usual[spelling_of(v)] for v in as_set(cell) if isinstance(v, str)]:
+        if labels := [usual[spelling_of(v)] if isinstance(v, str) else v for v in as_set(cell)]:
             cell = tuple(dict.fromkeys(labels)) if isinstance(cell, COLLECTIONS) else labels[0]
         made.append(cell)
     return made

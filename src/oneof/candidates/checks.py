@@ -97,6 +97,7 @@ def checked_positions(
                 f"the {name} of {source} are {values.dtype} of shape {values.shape}; give whole numbers, one "
                 "after the other."
             )
+    begins = begins.astype(np.int64)  # differences of unsigned numbers wrap
     if not len(begins) or begins[0] != 0 or begins[-1] != len(flat) or (np.diff(begins) < 0).any():
         raise CandidateError(
             f"the starts of {source} are [{short(begins.tolist(), 8)}] for {len(flat)} positions.\n"

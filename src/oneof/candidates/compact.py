@@ -221,8 +221,7 @@ def beliefs(said: Callable[[slice], np.ndarray], sets: CompactSets, dtype: Any =
         found = CompactSets.of_mask(kept)
         parts.append((p[kept], found.positions, found.sizes))
     values, columns, sizes = (np.concatenate(arrays) for arrays in zip(*parts))
-    made = CompactSets.of_sizes(columns, sizes, c)
-    return csr_array((values, made.positions, made.starts), shape=(n, c))
+    return csr_array((values, columns, np.r_[0, np.cumsum(sizes)]), shape=(n, c))
 
 
 def is_large(shape: tuple[int, int]) -> bool:

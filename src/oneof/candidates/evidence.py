@@ -15,6 +15,7 @@ speak for themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -103,20 +104,8 @@ class TrueLabels:
         return np.bincount(worker, right * self.prior[label])
 
 
-def estimate_true_labels(
-    answers: Answers,
-    n_rows: int,
-    n_classes: int,
-    *,
-    smoothing: float = SMOOTHING,
-    tolerance: float = 1e-5,
-    max_iterations: int = 100,
-) -> TrueLabels:
-    """Run EM from the shares of the votes until the log-likelihood gains less than this part of itself.
-
-    Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
-    entry of a confusion matrix.
-    """
+def estimate_true_labels(answers: Answers, n_rows: int, n_classes: int, **options: Any) -> TrueLabels:
+    """Dawid and Skene's model of answers of which is known who gave them, with the options of `settle`."""
     if not answers.named:
         raise CandidateError(
             "Dawid-Skene learns how reliable each annotator is, but these answers do not say who gave them.\n"
@@ -124,8 +113,7 @@ def estimate_true_labels(
         )
     if not len(answers):
         raise CandidateError("Dawid-Skene needs at least one answer; there is none.")
-    table = SaidTable.of_answers(answers, n_rows, n_classes)
-    return settle(table, smoothing, tolerance, max_iterations)
+    return settle(SaidTable.of_answers(answers, n_rows, n_classes), **options)
 
 
 def settle(
@@ -135,17 +123,19 @@ def settle(
     max_iterations: int = 100,
     added: np.ndarray | None = None,
 ) -> TrueLabels:
-    """EM itself, also for answers of which nobody knows who gave them.
+    """Run EM from the shares of the votes until the log-likelihood gains less than this part of itself.
 
-    `added` (pairs, c), in place of the smoothing: counts that are added to the one confusion matrix.
+    Deterministic. Rows without an answer get the class frequencies. `smoothing` is the count added to every
+    entry of a confusion matrix; `added` (pairs, c), in its place, are counts for the one matrix of a crowd.
     """
-    (n_rows, n_pairs), n_classes = table.votes.shape, table.n_classes
+    votes = table.votes[table.answered]  # the others tell nothing
+    (n_rows, n_pairs), n_classes = votes.shape, table.n_classes
     named = csr_matrix((np.ones(n_pairs), (np.arange(n_pairs), table.label)), shape=(n_pairs, n_classes))
     # beliefs are made for a block of rows and summed up at once: no table of all of them is kept
-    blocks = [(table.votes[rows], table.answered[rows]) for rows in row_blocks(n_rows, n_classes)]
+    blocks = [votes[rows] for rows in row_blocks(n_rows, n_classes)]
     sums = _Sums(n_pairs, n_classes)
-    for said, counted in blocks:
-        sums.add(said, _shares((said @ named).toarray()), counted)
+    for said in blocks:
+        sums.add(said, _shares((said @ named).toarray()))
     history: list[float] = []
     converged = False
     for _ in range(max_iterations):
@@ -157,10 +147,10 @@ def settle(
             log_said = table.log_said(sums.pairs, added, added.sum(axis=0))
         # E step: beliefs from them, in log space
         sums, likelihood = _Sums(n_pairs, n_classes), 0.0
-        for said, counted in blocks:
+        for said in blocks:
             log_belief, total = _believed(said, log_said, prior)
-            sums.add(said, np.exp(log_belief), counted)
-            likelihood += float(total[counted].sum())
+            sums.add(said, np.exp(log_belief))
+            likelihood += float(total.sum())
         history.append(likelihood)
         if len(history) > 1 and history[-1] - history[-2] <= tolerance * abs(history[-1]):
             converged = True
@@ -169,14 +159,14 @@ def settle(
 
 
 class _Sums:
-    """What the M step needs of the beliefs: their sums by (worker, label), and over answered rows."""
+    """What the M step needs of the beliefs: their sums by (worker, label), and over all rows."""
 
     def __init__(self, n_pairs: int, n_classes: int) -> None:
         self.pairs, self.classes = np.zeros((n_pairs, n_classes)), np.zeros(n_classes)
 
-    def add(self, said: csr_matrix, posterior: np.ndarray, answered: np.ndarray) -> None:
+    def add(self, said: csr_matrix, posterior: np.ndarray) -> None:
         self.pairs += said.T @ posterior
-        self.classes += posterior[answered].sum(axis=0)
+        self.classes += posterior.sum(axis=0)
 
 
 def _believed(said: csr_matrix, log_said: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

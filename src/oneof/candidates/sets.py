@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oneof.candidates import checks
-from oneof.candidates.cells import CandidateError, ordered, short
+from oneof.candidates.cells import CandidateError, as_array, ordered, short
 from oneof.candidates.checks import UNKNOWN, NoInformationWarning
 from oneof.candidates.compact import DENSE, CompactSets, frozen, row_numbers
 
@@ -134,7 +134,7 @@ class Candidates:
         classes = tuple(classes)
         source = more.get("source", "candidates")
         compact, order = checks.checked_positions(positions, starts, len(classes), source)
-        if order is not None and more.get("evidence") is not None:
+        if order is not None and np.shape(more.get("evidence", ())) == order.shape:
             more["evidence"] = np.asarray(more["evidence"])[order]
         return cls(compact, classes, **more)
 
@@ -168,7 +168,7 @@ class Candidates:
     def from_labels(cls, labels: Any, classes: Sequence[Any] | None = None, **more: Any) -> Candidates:
         """From one known label per row: every set has one member."""
         source = more.setdefault("source", "labels")
-        values = np.asarray(labels)
+        values = as_array(labels)
         if values.ndim != 1:
             what = "labels are one value per row, shape (n,)."
             raise CandidateError(f"{source} has shape {values.shape}; {what}")

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from torch import nn
+
 from oneof.nets.base import Net, as_net, evaluation_mode
 from oneof.nets.images import lenet, preact_resnet18, resnet18, resnet32, resnet34, wide_resnet
 from oneof.nets.tabular import linear, mlp
@@ -23,6 +25,8 @@ IMAGE_NETS: dict[str, Callable[..., Net]] = {
 """Of the shape (channels, height, width)."""
 NETS = TABLE_NETS | IMAGE_NETS
 
+__all__ = ["IMAGE_NETS", "NETS", "TABLE_NETS", "Net", "as_net", "build_net", "evaluation_mode"]
+
 
 def build_net(name: str, inputs: int | tuple[int, ...], n_classes: int, **options: Any) -> Net:
     """The net of that name, freshly initialised from torch's default generator.
@@ -35,37 +39,16 @@ def build_net(name: str, inputs: int | tuple[int, ...], n_classes: int, **option
     """
     if name not in NETS:
         raise ValueError(f"there is no net {name!r}; there are {', '.join(sorted(NETS))}.")
-    image = not isinstance(inputs, int)
+    shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
     if name in IMAGE_NETS:
-        if not image or len(inputs) != 3:  # type: ignore[arg-type]
+        if len(shape) != 3:
             raise ValueError(
                 f"{name} is a net for images of shape (channels, height, width), but an input has "
-                f"{'shape ' + str(tuple(inputs)) if image else f'{inputs} features'}.\n"  # type: ignore[arg-type]
+                f"{f'{inputs} features' if isinstance(inputs, int) else f'shape {shape}'}.\n"
                 f"  Use one of {', '.join(sorted(TABLE_NETS))}."
             )
-        return IMAGE_NETS[name](tuple(inputs), n_classes, **options)  # type: ignore[arg-type]
-    if not image:
-        return TABLE_NETS[name](inputs, n_classes, **options)
-    flat = TABLE_NETS[name](math.prod(inputs), n_classes, **options)  # type: ignore[arg-type]
-    from torch import nn
-
-    return Net(nn.Sequential(nn.Flatten(), flat.features), flat.head)
-
-
-__all__ = [
-    "IMAGE_NETS",
-    "NETS",
-    "TABLE_NETS",
-    "Net",
-    "as_net",
-    "build_net",
-    "evaluation_mode",
-    "lenet",
-    "linear",
-    "mlp",
-    "preact_resnet18",
-    "resnet18",
-    "resnet32",
-    "resnet34",
-    "wide_resnet",
-]
+        return IMAGE_NETS[name](shape, n_classes, **options)
+    net = TABLE_NETS[name](math.prod(shape), n_classes, **options)
+    if isinstance(inputs, int):
+        return net
+    return Net(nn.Sequential(nn.Flatten(), net.features), net.head)

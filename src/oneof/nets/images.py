@@ -8,6 +8,8 @@ batch normalisation is the net of POP, IDGP and VALEN's journal version for the 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from torch import Tensor, nn
 
 from oneof.nets.base import Net
@@ -28,26 +30,6 @@ class MeanOverMap(nn.Module):
         return x.mean(dim=(2, 3))
 
 
-def stages(block: type[nn.Module], n_in: int, plan: tuple[tuple[int, int, int], ...]) -> nn.Sequential:
-    """Blocks in a row; `plan` has (width, blocks, stride of the first) for every stage."""
-    layers: list[nn.Module] = []
-    for width, n_blocks, stride in plan:
-        for number in range(n_blocks):
-            layers.append(block(n_in, width, stride if number == 0 else 1))
-            n_in = width
-    return nn.Sequential(*layers)
-
-
-def initialised(net: Net) -> Net:
-    """Kaiming's rule by outputs for convolutions; biases of linear layers start at zero."""
-    for part in net.modules():
-        if isinstance(part, nn.Conv2d):
-            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(part, nn.Linear):
-            nn.init.zeros_(part.bias)
-    return net
-
-
 class BasicBlock(nn.Module):
     """conv-BN-ReLU-conv-BN, plus the input, ReLU."""
 
@@ -63,34 +45,6 @@ class BasicBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))
         return self.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
-
-
-def _resnet(
-    shape: tuple[int, int, int], n_classes: int, stem: int, plan: tuple[tuple[int, int, int], ...]
-) -> Net:
-    features = nn.Sequential(
-        conv3x3(shape[0], stem),
-        nn.BatchNorm2d(stem),
-        nn.ReLU(inplace=True),
-        stages(BasicBlock, stem, plan),
-        MeanOverMap(),
-    )
-    return initialised(Net(features, nn.Linear(plan[-1][0], n_classes)))
-
-
-def resnet32(shape: tuple[int, int, int], n_classes: int) -> Net:
-    """Fifteen blocks of widths 16, 32, 64; 466,906 parameters for ten classes."""
-    return _resnet(shape, n_classes, 16, ((16, 5, 1), (32, 5, 2), (64, 5, 2)))
-
-
-def resnet18(shape: tuple[int, int, int], n_classes: int) -> Net:
-    """Eight blocks of widths 64 to 512; 11,173,962 parameters for ten classes."""
-    return _resnet(shape, n_classes, 64, ((64, 2, 1), (128, 2, 2), (256, 2, 2), (512, 2, 2)))
-
-
-def resnet34(shape: tuple[int, int, int], n_classes: int) -> Net:
-    """Sixteen blocks of widths 64 to 512; 21,282,122 parameters for ten classes."""
-    return _resnet(shape, n_classes, 64, ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)))
 
 
 class PreActBlock(nn.Module):
@@ -111,33 +65,65 @@ class PreActBlock(nn.Module):
         return self.conv2(self.relu(self.bn2(self.conv1(active)))) + skip
 
 
+Plan: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Width, number of blocks and stride of the first block, for every stage."""
+RESNET18: Plan = ((64, 2, 1), (128, 2, 2), (256, 2, 2), (512, 2, 2))
+
+
+def _of_blocks(
+    block: type[nn.Module],
+    shape: tuple[int, int, int],
+    n_classes: int,
+    stem: int,
+    plan: Plan,
+    normalised_last: bool = False,
+) -> Net:
+    """A convolution, stages of blocks and the mean, normalised after the convolution or after the blocks.
+
+    Kaiming's rule by outputs for convolutions; the biases of the head start at zero.
+    """
+    first, width, blocks = conv3x3(shape[0], stem), stem, nn.Sequential()
+    for n_out, n_blocks, stride in plan:
+        for number in range(n_blocks):
+            blocks.append(block(width, n_out, stride if number == 0 else 1))
+            width = n_out
+    normalised = [nn.BatchNorm2d(width if normalised_last else stem), nn.ReLU(inplace=True)]
+    body = [blocks, *normalised] if normalised_last else [*normalised, blocks]
+    features, head = nn.Sequential(first, *body, MeanOverMap()), nn.Linear(width, n_classes)
+    for part in features.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+    nn.init.zeros_(head.bias)
+    return Net(features, head)
+
+
+def resnet32(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Fifteen blocks of widths 16, 32, 64; 466,906 parameters for ten classes."""
+    return _of_blocks(BasicBlock, shape, n_classes, 16, ((16, 5, 1), (32, 5, 2), (64, 5, 2)))
+
+
+def resnet18(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Eight blocks of widths 64 to 512; 11,173,962 parameters for ten classes."""
+    return _of_blocks(BasicBlock, shape, n_classes, 64, RESNET18)
+
+
+def resnet34(shape: tuple[int, int, int], n_classes: int) -> Net:
+    """Sixteen blocks of widths 64 to 512; 21,282,122 parameters for ten classes."""
+    return _of_blocks(BasicBlock, shape, n_classes, 64, ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)))
+
+
 def wide_resnet(shape: tuple[int, int, int], n_classes: int, depth: int = 28, widen: int = 2) -> Net:
     """WRN-depth-widen (Zagoruyko and Komodakis 2016); 28-2 has 1,467,610 parameters for ten classes."""
     if depth % 6 != 4 or depth < 10:
         raise ValueError(f"depth is {depth}; a wide ResNet has 6n + 4 layers, such as 16, 22 or 28.")
-    blocks = (depth - 4) // 6
-    widths = [16 * widen, 32 * widen, 64 * widen]
-    features = nn.Sequential(
-        conv3x3(shape[0], 16),
-        stages(PreActBlock, 16, tuple((w, blocks, s) for w, s in zip(widths, (1, 2, 2)))),
-        nn.BatchNorm2d(widths[-1]),
-        nn.ReLU(inplace=True),
-        MeanOverMap(),
-    )
-    return initialised(Net(features, nn.Linear(widths[-1], n_classes)))
+    plan = tuple((width * widen, (depth - 4) // 6, stride) for width, stride in ((16, 1), (32, 2), (64, 2)))
+    return _of_blocks(PreActBlock, shape, n_classes, 16, plan, normalised_last=True)
 
 
 def preact_resnet18(shape: tuple[int, int, int], n_classes: int) -> Net:
     """Pre-activation ResNet-18 as used on TinyImageNet at 32 px (normalised stem, no final normalisation);
     11,268,744 parameters for 200 classes. The mean over the last map serves 64 px as well."""
-    features = nn.Sequential(
-        conv3x3(shape[0], 64),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        stages(PreActBlock, 64, ((64, 2, 1), (128, 2, 2), (256, 2, 2), (512, 2, 2))),
-        MeanOverMap(),
-    )
-    return initialised(Net(features, nn.Linear(512, n_classes)))
+    return _of_blocks(PreActBlock, shape, n_classes, 64, RESNET18)
 
 
 def lenet(shape: tuple[int, int, int], n_classes: int) -> Net:

@@ -88,31 +88,24 @@ class ImageViews:
     def _view(self, x: Tensor, role: str, generator: torch.Generator) -> Tensor:
         if role == "plain":
             return self.plain(x)
-        if role != "weak" and self.policy == "bilinear":
-            return self._bilinear(x, generator)
-        draws = torch.rand(len(x), 5 + DRAWS, generator=generator, device=x.device)
-        flip, down, right = draws[:, 0] < 0.5, draws[:, 1], draws[:, 2]
-        shifts = 2 * self.pad + 1
-        x = flip_and_crop(x, flip & self.flip, (down * shifts).long(), (right * shifts).long(), self.pad)
-        if role == "weak":
-            return self.plain(x)
-        if self.policy in PAIRS:
-            x = apply_policy(x, PAIRS[self.policy], self._on(x.device)[2], draws[:, 5:])
-        return self._with_hole(self.plain(x), draws[:, 3], draws[:, 4])
-
-    def _bilinear(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        draws = torch.rand(len(x), 3 + bilinear.DRAWS, generator=generator, device=x.device)
+        strong = role != "weak"
+        between = strong and self.policy == "bilinear"
+        n_draws = 3 + bilinear.DRAWS if between else 5 + DRAWS
+        draws = torch.rand(len(x), n_draws, generator=generator, device=x.device)
         flip = (draws[:, 0] < 0.5) & self.flip
-        return self._with_hole(
-            self.plain(bilinear.bilinear_view(x, flip, draws[:, 3:], self.pad)), draws[:, 1], draws[:, 2]
-        )
-
-    def _with_hole(self, view: Tensor, down: Tensor, right: Tensor) -> Tensor:
-        """Cutout; in place, as a new tensor may have another memory order."""
-        if self.cutout:
+        if between:
+            hole, x = draws[:, 1:3], bilinear.bilinear_view(x, flip, draws[:, 3:], self.pad)
+        else:
+            down, right = (draws[:, 1:3] * (2 * self.pad + 1)).long().unbind(dim=1)
+            hole, x = draws[:, 3:5], flip_and_crop(x, flip, down, right, self.pad)
+            if strong and self.policy in PAIRS:
+                x = apply_policy(x, PAIRS[self.policy], self._on(x.device)[2], draws[:, 5:])
+        view = self.plain(x)
+        if strong and self.cutout:
             height, width = view.shape[2:]
-            hole = square_mask(view, (down * height).long(), (right * width).long(), self.cutout)
-            view.masked_fill_(hole, 0)
+            down, right = (hole[:, 0] * height).long(), (hole[:, 1] * width).long()
+            # in place, as a new tensor may have another memory order
+            view.masked_fill_(square_mask(view, down, right, self.cutout), 0)
         return view
 
     def _on(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

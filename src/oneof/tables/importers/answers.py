@@ -12,6 +12,7 @@ from oneof.candidates.cells import (
     COLLECTIONS,
     CandidateError,
     CellError,
+    as_array,
     in_column,
     is_missing,
     rows_of_tasks,
@@ -119,7 +120,7 @@ def _wide_columns(table: Any, workers: Sequence[Any] | None) -> tuple[bool, list
         cells = [c.tolist() if isinstance(c, np.ndarray) else list(c) for c in columns]
         named = True
     else:
-        values = np.asarray(table)
+        values = np.asarray([as_array(row) for row in table] if isinstance(table, list | tuple) else table)
         if values.ndim != 2:
             raise CandidateError(
                 f"the table has shape {values.shape}; give one row per task and a column per annotator."
