@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where, named_columns
+from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where
+from oneof.candidates.codes import named_columns
 from oneof.candidates.compact import CompactSets, frozen, row_numbers
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates

@@ -15,8 +15,8 @@ from oneof.candidates.cells import (
     as_array,
     in_column,
     is_missing,
-    rows_of_tasks,
 )
+from oneof.candidates.codes import rows_of_tasks
 from oneof.candidates.rules import not_named
 from oneof.candidates.taxonomy import Taxonomy
 from oneof.tables.importers.assemble import Line, Settings, assemble, assemble_lines, encode_names, row_names

@@ -12,17 +12,13 @@ from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import (
     CandidateError,
     CellError,
-    Codes,
     Place,
-    check_one_type,
-    encode,
-    encode_labels,
     first_where,
     is_missing,
-    named_columns,
     ordered,
     tidy,
 )
+from oneof.candidates.codes import Codes, check_one_type, encode, encode_labels, named_columns
 from oneof.candidates.compact import CompactSets
 from oneof.candidates.evidence import tells_apart
 from oneof.candidates.questions import about_classes, about_sizes, ask
