@@ -64,7 +64,7 @@ class PartialLabelClassifier(Predictions):
         suits embeddings and principal components. Ignored for inputs that are no table.
     augment : {"auto", "none"}, default="auto"
         "auto" shows images (bytes, see `fit`) to the network mirrored, shifted and, in a second view,
-        strongly changed (AutoAugment and Cutout). Ignored for other inputs.
+        strongly changed (the `bilinear` policy and Cutout). Ignored for other inputs.
     epochs : int, optional
         How often every row is seen. By default 40 times, but in 800 to 3,000 steps: 50 epochs for 800 rows,
         8 for 100,000 (`oneof.classifier.settings.default_epochs`).
