@@ -16,6 +16,7 @@ from oneof.candidates.cells import cell_labels
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
+from oneof.tables.table import Table
 from oneof.tables.text import LONGEST_CELL, TextForm
 from oneof.tables.writers import Predicted, writing
 
@@ -338,6 +339,27 @@ def test_dates_are_no_numbers(tmp_path):
     pl.DataFrame({"day": [datetime.date(2026, 1, 1)]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r'row 0, column "day": .* not a number'):
         read_table(tmp_path / "a.parquet").features()
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]"),
+        np.array([1, 2], dtype="timedelta64[s]"),
+        np.array(["NaT", "2026-01-02"], dtype="datetime64[D]"),
+        [np.datetime64("2026-01-01"), np.datetime64("2026-01-02")],
+        [datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)],
+    ],
+)
+def test_dates_do_not_become_days_without_a_word(days, tmp_path):
+    with pytest.raises(DataError, match=r'row 0, column "day".*not a number.\n  Instead of a date'):
+        Table(tmp_path / "a.npz", {"day": days}).features()
+
+
+@pytest.mark.parametrize("values", [np.array([1 + 2j, 3]), np.array([[1 + 2j, 3]]), [1.0, np.complex64(3)]])
+def test_complex_numbers_are_no_features(values, tmp_path):
+    with pytest.raises(DataError, match=r'column "a": the cell is .*not a number'):
+        Table(tmp_path / "a.npz", {"a": values}).features()
 
 
 # ---- writing ----------------------------------------------------------------------------------

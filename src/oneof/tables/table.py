@@ -130,6 +130,7 @@ class Table:
 
 def numbers_of(column: Any, name: str) -> np.ndarray:
     """A column in double precision, (n,) or for vectors (n, d); a cell that is no number is an error."""
+    _refuse_dates_and_complex(column, name)
     try:
         return _floats(column)
     except (TypeError, ValueError, OverflowError):
@@ -144,6 +145,22 @@ def numbers_of(column: Any, name: str) -> np.ndarray:
                 raise CellError(i, in_column(name)(i), f"the cell is {what}.") from None
         what = f'column "{name}" has lists of different lengths'
         raise CellError(0, what, "a feature column has one number per row, or equally many.") from None
+
+
+def _refuse_dates_and_complex(column: Any, name: str) -> None:
+    """Numpy would take them for numbers: of dates it makes days, and of complex numbers it drops a part."""
+    if isinstance(column, np.ndarray) and column.dtype != object:
+        odd = 0 if column.dtype.kind in "mMc" and len(column) else None
+    else:
+        kinds = (*DATES, complex, np.complexfloating)
+        odd = next((i for i, v in enumerate(column) if isinstance(v, kinds) and not is_missing(v)), None)
+    if odd is not None:
+        what = f"the cell is {column[odd]!s:.80}, not a number."
+        if not np.iscomplexobj(column[odd]):
+            what += (
+                "\n  Instead of a date give a number, such as days since the first; or leave the column out."
+            )
+        raise CellError(odd, in_column(name)(odd), what)
 
 
 def stacked(columns: list[Any]) -> np.ndarray | None:
@@ -307,7 +324,8 @@ def why_an_id(name: str, values: np.ndarray) -> str | None:
 def vectors(values: np.ndarray | list[Any], width: int | None = None) -> np.ndarray | None:
     """(n, d) float64, NaN in the rows of missing cells; None where cells are no vectors of one length."""
     if isinstance(values, np.ndarray):
-        return values.reshape(len(values), -1).astype(np.float64) if values.ndim > 1 else None
+        several = values.ndim > 1 and values.dtype.kind in "biuf"
+        return values.reshape(len(values), -1).astype(np.float64) if several else None
     try:
         rows = [_vector(v) for v in values]
         found = next((len(row) for row in rows if row is not None), width)
