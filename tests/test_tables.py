@@ -352,7 +352,9 @@ def test_dates_are_no_numbers(tmp_path):
     ],
 )
 def test_dates_do_not_become_days_without_a_word(days, tmp_path):
-    with pytest.raises(DataError, match=r'row 0, column "day".*not a number.\n  Instead of a date'):
+    with pytest.raises(
+        DataError, match=r'row 0, column "day".*not a number.\n  Give a number in place of a date'
+    ):
         Table(tmp_path / "a.npz", {"day": days}).features()
 
 

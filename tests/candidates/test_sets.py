@@ -157,6 +157,22 @@ def test_errors_say_what_is_wrong(make, words):
         make()
 
 
+@pytest.mark.parametrize(
+    "sets", [[[0], [False]], [[True, 2], ["a", 1]], [[1, True]], [[np.bool_(True)], [np.float32(1)]]]
+)
+def test_true_and_one_are_not_silently_one_class(sets):
+    with pytest.raises(CandidateError, match="they would be one class"):
+        Candidates.from_sets(sets)
+
+
+def test_whole_numbers_of_any_kind_are_one_class():
+    c = Candidates.from_sets(
+        [[1, 2], [np.int64(1)], [1.0], [np.float32(2)], np.array([2, 1], dtype=np.uint8)]
+    )
+    assert c.classes == (1, 2)
+    assert Candidates.from_sets([[True], [np.bool_(False)]]).classes == (False, True)
+
+
 def test_repeated_labels_and_mixed_types():
     c = Candidates.from_sets([["a", "a", 1], [1], [2.5]])
     assert c.sizes.tolist() == [2, 1, 1]

@@ -144,7 +144,9 @@ class Candidates:
     ) -> Candidates:
         """From one collection of class names per row. `classes` fixes the columns and their order."""
         source = more.get("source", "candidates")
-        rows = [checks.one_set(row, i, source) for i, row in enumerate(sets)]
+        first: dict[tuple[type, Any], int] = {}
+        rows = [checks.one_set(row, i, source, first) for i, row in enumerate(sets)]
+        checks.check_no_flag_is_a_number(first, source)
         if classes is None:
             classes = ordered({label for row in rows for label in row})
             if not classes:

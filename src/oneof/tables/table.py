@@ -157,9 +157,7 @@ def _refuse_dates_and_complex(column: Any, name: str) -> None:
     if odd is not None:
         what = f"the cell is {column[odd]!s:.80}, not a number."
         if not np.iscomplexobj(column[odd]):
-            what += (
-                "\n  Instead of a date give a number, such as days since the first; or leave the column out."
-            )
+            what += "\n  Give a number in place of a date, such as days since the first, or leave it out."
         raise CellError(odd, in_column(name)(odd), what)
 
 
