@@ -12,13 +12,13 @@ from scipy.sparse import csr_matrix
 
 from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where
 from oneof.candidates.codes import named_columns
-from oneof.candidates.compact import CompactSets, frozen, row_numbers
+from oneof.candidates.compact import CompactSets, FrozenArrays, frozen, row_numbers
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Answers(FrozenArrays):
     """Who said what, in long form, ordered by row.
 
     Parameters

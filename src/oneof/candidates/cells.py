@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import json
 import re
 import sys
+import tokenize
 import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -196,7 +199,7 @@ def _written_list(text: str) -> list[str] | None:
 
 def _python_list(text: str) -> list[str] | None:
     """What a data frame makes of lists when it writes CSV: ['cat', 'dog']."""
-    if re.search(r"['\"]\s+['\"]", text):
+    if re.search(r"['\"]\s+['\"]", text) and _side_by_side(text):
         return None  # a numpy array as text: Python would read ['cat' 'dog'] as one label, catdog
     try:
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # of a backslash in a label
@@ -205,6 +208,16 @@ def _python_list(text: str) -> list[str] | None:
         return None
     listed = isinstance(values, list | tuple | set) and all(isinstance(v, str | int | float) for v in values)
     return [str(value) for value in values] if listed else None
+
+
+def _side_by_side(text: str) -> bool:
+    """Whether two quoted texts stand there without a comma between them."""
+    try:
+        kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return True
+    there = (kind for kind in kinds if kind != tokenize.NL)
+    return any(kind == after == tokenize.STRING for kind, after in pairwise(there))
 
 
 # ---- spellings ---------------------------------------------------------------------------------

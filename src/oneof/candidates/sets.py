@@ -19,7 +19,7 @@ import numpy as np
 from oneof.candidates import checks
 from oneof.candidates.cells import CandidateError, as_array, ordered, short
 from oneof.candidates.checks import UNKNOWN, NoInformationWarning
-from oneof.candidates.compact import DENSE, CompactSets, frozen, row_numbers
+from oneof.candidates.compact import DENSE, CompactSets, FrozenArrays, frozen, row_numbers
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning"]
 
 
-class Candidates:
+class Candidates(FrozenArrays):
     """One candidate set per row.
 
     Build it with `from_sets`, `from_labels`, `from_mask` or `from_positions`; the plain constructor runs the
