@@ -328,11 +328,16 @@ def test_files_that_are_not_ours(tmp_path):
         load_annotations(tmp_path / "y.parquet")
 
 
-def test_plain_candidate_files_are_annotations_without_names(tmp_path):
-    save_candidates(small().candidates, tmp_path / "c.npz")
-    loaded = load_annotations(tmp_path / "c.npz")
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_candidate_files_are_annotations_without_names(tmp_path, ending):
+    path = tmp_path / f"c.{ending}"
+    save_candidates(small().candidates, path)
+    loaded = load_annotations(path)
     assert loaded.ids is None
-    assert loaded.answers is None
+    assert loaded.answers == small().answers
+    assert load_candidates(path).answers == small().answers
+    save_candidates(small().candidates.replace(answers=None), path)
+    assert load_annotations(path).answers is None
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
