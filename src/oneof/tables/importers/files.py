@@ -250,15 +250,15 @@ def read_matrix(
         arrays = stored_arrays(path)
         classes = arrays.pop("classes", None)
         guessed = next((name for name in ("id", "ids") if name in arrays and len(arrays) > 1), None)
-        named = guessed if id_column is None else id_column
+        name = guessed if id_column is None else id_column
         if id_column is not None and id_column not in arrays:
             raise DataError(f"{path}: there is no array {id_column!r} with ids; it has {short(arrays)}.")
-        names = None if named is None or named == array else arrays.pop(named).ravel().tolist()
+        ids = None if name is None or name == array else arrays.pop(name).ravel().tolist()
         if (array is None and len(arrays) != 1) or (array is not None and array not in arrays):
             what = "which array (--array)?" if array is None else f"there is no array {array!r}."
             raise DataError(f"{path}: {what} It has {short(arrays)}.")
         found = arrays[array or next(iter(arrays))]
-        return found, None if classes is None else classes.ravel().tolist(), names
+        return found, None if classes is None else classes.ravel().tolist(), ids
     columns = read_table(path, form).columns
     name = column(columns, id_column, ("id",), path)  # other usual names may well be classes
     ids = None if name is None else list(columns.pop(name))

@@ -209,9 +209,8 @@ def _matrix(given: Any, classes: Sequence[Any] | None, what: str) -> tuple[np.nd
         raise CandidateError(
             f"{what} are {values.dtype} of shape {values.shape}; give numbers, one column per class."
         )
-    if classes is None:
-        classes = getattr(given, "columns", range(values.shape[1]))
-    names = tuple(classes)
+    columns = getattr(given, "columns", range(values.shape[1]))
+    names = tuple(columns if classes is None else classes)
     if len(names) != values.shape[1]:
         raise CandidateError(f"{what} have {values.shape[1]} columns, but {len(names)} classes were given.")
     values = values.astype(np.float64)
