@@ -6,6 +6,7 @@ Everything that looks at a single value of a table, of `y` or of a file asks thi
 from __future__ import annotations
 
 import ast
+import datetime
 import difflib
 import io
 import json
@@ -28,6 +29,8 @@ NO_VALUE = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "n
 """Texts that stand for a missing number in a column of numbers; among labels they are asked about."""
 
 QUOTES = "\"'`´„“”‚‘’«»‹›"
+
+DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 
@@ -154,6 +157,17 @@ def unknown(name: Any, known: Iterable[Any], what: str) -> str:
 def first_where(bad: np.ndarray) -> list[list[int]]:
     """The place of the first entry that is true, none where there is none: `for i, k in first_where(bad)`."""
     return np.argwhere(bad)[:1].tolist()
+
+
+def refuse_dates_and_complex(column: Any, name: str) -> None:
+    """Numpy would take them for numbers: of dates it makes days, and of complex numbers it drops a part."""
+    typed = isinstance(column, np.ndarray) and column.dtype != object
+    cells = column[: column.dtype.kind in "mMc"] if typed else column
+    for i, cell in enumerate(cells):
+        if typed or (isinstance(cell, (*DATES, complex, np.complexfloating)) and not is_missing(cell)):
+            advice = "\n  Give a number in place of a date, such as days since the first, or leave it out."
+            what = f"the cell is {cell!s:.80}, not a number." + advice * (not np.iscomplexobj(cell))
+            raise CellError(i, in_column(name)(i), what)
 
 
 # ---- label cells ------------------------------------------------------------------------------

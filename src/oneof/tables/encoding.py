@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.candidates.cells import counted, first_where, is_missing, short
+from oneof.candidates.cells import DATES, counted, first_where, is_missing, short
 from oneof.tables.errors import DataError
 from oneof.tables.free_text import (
     MOST_VALUES,
@@ -23,7 +23,6 @@ from oneof.tables.free_text import (
 )
 from oneof.tables.table import (
     DATED,
-    DATES,
     MOSTLY_NUMBERS,
     OneColumn,
     as_column,

@@ -7,7 +7,6 @@ million rows take no loop.
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 from collections import Counter
@@ -28,6 +27,7 @@ from oneof.candidates.cells import (
     is_missing,
     native,
     ordered,
+    refuse_dates_and_complex,
     short,
 )
 from oneof.candidates.questions import QuestionError, about_classes, about_sizes, ask, read_labels
@@ -130,7 +130,7 @@ class Table:
 
 def numbers_of(column: Any, name: str) -> np.ndarray:
     """A column in double precision, (n,) or for vectors (n, d); a cell that is no number is an error."""
-    _refuse_dates_and_complex(column, name)
+    refuse_dates_and_complex(column, name)
     try:
         return _floats(column)
     except (TypeError, ValueError, OverflowError):
@@ -147,20 +147,6 @@ def numbers_of(column: Any, name: str) -> np.ndarray:
         raise CellError(0, what, "a feature column has one number per row, or equally many.") from None
 
 
-def _refuse_dates_and_complex(column: Any, name: str) -> None:
-    """Numpy would take them for numbers: of dates it makes days, and of complex numbers it drops a part."""
-    if isinstance(column, np.ndarray) and column.dtype != object:
-        odd = 0 if column.dtype.kind in "mMc" and len(column) else None
-    else:
-        kinds = (*DATES, complex, np.complexfloating)
-        odd = next((i for i, v in enumerate(column) if isinstance(v, kinds) and not is_missing(v)), None)
-    if odd is not None:
-        what = f"the cell is {column[odd]!s:.80}, not a number."
-        if not np.iscomplexobj(column[odd]):
-            what += "\n  Give a number in place of a date, such as days since the first, or leave it out."
-        raise CellError(odd, in_column(name)(odd), what)
-
-
 def stacked(columns: list[Any]) -> np.ndarray | None:
     """(n, d): columns of finite numbers side by side; None where there is anything else among them.
 
@@ -175,7 +161,6 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
 
 
 MOSTLY_NUMBERS = 0.9
-DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 DATED = "holds dates"
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
