@@ -15,7 +15,7 @@ from oneof import CandidateError
 from oneof.candidates.cells import cell_labels
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.reader import read_table
+from oneof.tables.reader import read_lines, read_table
 from oneof.tables.table import Table
 from oneof.tables.text import LONGEST_CELL, TextForm
 from oneof.tables.writers import Predicted, writing
@@ -408,6 +408,14 @@ def test_the_separator_is_found(table, separator, name):
 )
 def test_separators_inside_cells_are_left_alone(table, text, columns):
     assert list(table(text).columns) == columns
+
+
+@pytest.mark.parametrize("odd", ["\f", "\v", "\x85", "\u2028", "\x1c"])
+def test_characters_that_end_no_line_of_a_table_stay_in_their_cell(table, odd):
+    found = table(f"id;label\n1;cat{odd}fish\n2;dog\n".encode(), "a.csv")
+    assert found.columns == {"id": ["1", "2"], "label": [f"cat{odd}fish", "dog"]}
+    found.path.write_text(f"cat{odd}fish\ndog\n", encoding="utf-8")
+    assert read_lines(found.path) == [f"cat{odd}fish", "dog"]
 
 
 def test_a_separator_can_be_insisted_on(tmp_path):
