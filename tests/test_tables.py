@@ -15,7 +15,8 @@ from oneof import CandidateError
 from oneof.candidates.cells import cell_labels
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
-from oneof.tables.reader import read_table
+from oneof.tables.reader import read_lines, read_table
+from oneof.tables.table import Table
 from oneof.tables.text import LONGEST_CELL, TextForm
 from oneof.tables.writers import Predicted, writing
 
@@ -340,6 +341,29 @@ def test_dates_are_no_numbers(tmp_path):
         read_table(tmp_path / "a.parquet").features()
 
 
+@pytest.mark.parametrize(
+    "days",
+    [
+        np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]"),
+        np.array([1, 2], dtype="timedelta64[s]"),
+        np.array(["NaT", "2026-01-02"], dtype="datetime64[D]"),
+        [np.datetime64("2026-01-01"), np.datetime64("2026-01-02")],
+        [datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)],
+    ],
+)
+def test_dates_do_not_become_days_without_a_word(days, tmp_path):
+    with pytest.raises(
+        DataError, match=r'row 0, column "day".*not a number.\n  Give a number in place of a date'
+    ):
+        Table(tmp_path / "a.npz", {"day": days}).features()
+
+
+@pytest.mark.parametrize("values", [np.array([1 + 2j, 3]), np.array([[1 + 2j, 3]]), [1.0, np.complex64(3)]])
+def test_complex_numbers_are_no_features(values, tmp_path):
+    with pytest.raises(DataError, match=r'column "a": the cell is .*not a number'):
+        Table(tmp_path / "a.npz", {"a": values}).features()
+
+
 # ---- writing ----------------------------------------------------------------------------------
 
 
@@ -384,6 +408,14 @@ def test_the_separator_is_found(table, separator, name):
 )
 def test_separators_inside_cells_are_left_alone(table, text, columns):
     assert list(table(text).columns) == columns
+
+
+@pytest.mark.parametrize("odd", ["\f", "\v", "\x85", "\u2028", "\x1c"])
+def test_characters_that_end_no_line_of_a_table_stay_in_their_cell(table, odd):
+    found = table(f"id;label\n1;cat{odd}fish\n2;dog\n".encode(), "a.csv")
+    assert found.columns == {"id": ["1", "2"], "label": [f"cat{odd}fish", "dog"]}
+    found.path.write_text(f"cat{odd}fish\ndog\n", encoding="utf-8")
+    assert read_lines(found.path) == [f"cat{odd}fish", "dog"]
 
 
 def test_a_separator_can_be_insisted_on(tmp_path):

@@ -34,6 +34,18 @@ NOTHING = {
 SOMETHING = {"text nan": "nan", "text NA": "NA", "text None": "None", "zero": 0, "false": False, "0.0": 0.0}
 
 
+@pytest.mark.parametrize("labels", [['a"', "b"], ["it' ", "b"], ["a' 'b", "c"], ['say "hi" ', "b"]])
+def test_labels_with_quotes_survive_a_list_that_python_wrote(labels):
+    assert cell_labels(str(labels)) == [label.strip() for label in labels]
+    assert cell_labels(str([labels[0] + " ", "b"])) == [labels[0].strip(), "b"]
+
+
+@pytest.mark.parametrize("text", ["['cat' 'dog']", "['cat'\n 'dog']"])
+def test_an_array_written_as_text_is_no_list(text):
+    with pytest.raises(ValueError, match="looks like a list but cannot be read"):
+        cell_labels(text)
+
+
 @pytest.mark.parametrize("value", NOTHING.values(), ids=NOTHING)
 def test_missing_values_are_missing_everywhere(value, tmp_path):
     assert is_missing(value)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneof.candidates import CandidateError
+from oneof.candidates import CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.datasets import DataError
 from oneof.tables.candidate_files import load_annotations, load_candidates, save_annotations, save_candidates
@@ -328,11 +328,16 @@ def test_files_that_are_not_ours(tmp_path):
         load_annotations(tmp_path / "y.parquet")
 
 
-def test_plain_candidate_files_are_annotations_without_names(tmp_path):
-    save_candidates(small().candidates, tmp_path / "c.npz")
-    loaded = load_annotations(tmp_path / "c.npz")
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_candidate_files_are_annotations_without_names(tmp_path, ending):
+    path = tmp_path / f"c.{ending}"
+    save_candidates(small().candidates, path)
+    loaded = load_annotations(path)
     assert loaded.ids is None
-    assert loaded.answers is None
+    assert loaded.answers == small().answers
+    assert load_candidates(path).answers == small().answers
+    save_candidates(small().candidates.replace(answers=None), path)
+    assert load_annotations(path).answers is None
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
@@ -355,3 +360,25 @@ def test_numbers_stay_numbers_in_parquet(tmp_path):
     assert table["candidates"].tolist() == [[3, 5], [5]]
     assert table["id"].tolist() == [17, 4]
     assert load_annotations(tmp_path / "x.parquet") == made
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, unique=True))
+def test_what_is_told_of_answers_does_not_depend_on_their_order(said):
+    def of(lines):
+        row, worker, label = np.array(lines).T
+        return Answers(row, worker, label, ("ann", "bob", "cid"))
+
+    for answers in (of(said), of(sorted(said))):
+        row, worker, pair = answers.groups()
+        people = sorted({(r, w) for r, w, _ in said})
+        assert list(zip(row.tolist(), worker.tolist())) == people
+        assert row[pair].tolist() == answers.row.tolist()
+        assert worker[pair].tolist() == answers.worker.tolist()
+        several = [r for r in range(4) if sum(r == of_row for of_row, _ in people) > 1]
+        agreed = sum(len({label for r, _, label in said if r == row}) == 1 for row in several)
+        vague = sum(sum((r, w) == person for r, w, _ in said) > 1 for person in people)
+        told = Annotations(Candidates.from_sets([["a", "b", "c"]] * 4), None, answers).describe()
+        assert f"{len(said)} answers, {len({w for _, w, _ in said})} annotators" in told
+        expected = f"{len(several) / 4:.1%}; in {agreed / max(1, len(several)):.1%} of them"
+        assert (f"rows with more than one answer: {expected}" in told) == bool(several)
+        assert (f"several labels for a row: {vague}\n" in told) == bool(vague)

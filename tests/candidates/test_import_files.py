@@ -177,6 +177,23 @@ def test_scores_counts_sets(file, tmp_path):
         read(path, "sets")
 
 
+@pytest.mark.parametrize("name", ["id", "ids"])
+@pytest.mark.parametrize("array", [None, "scores"])
+def test_ids_beside_the_scores_of_an_npz_file_name_the_rows(tmp_path, name, array):
+    np.savez(tmp_path / "s.npz", scores=np.eye(2), **{name: np.array(["b.png", "a.png"])})
+    assert read(tmp_path / "s.npz", "scores", top_k=1, array=array).ids == ("b.png", "a.png")
+
+
+def test_ids_of_an_npz_file_under_another_name(tmp_path):
+    np.savez(tmp_path / "w.npz", labels=np.array([[0, 1], [1, -1]]), image=np.array([7, 5]))
+    assert read(tmp_path / "w.npz", "wide", id="image").ids == (7, 5)
+    with pytest.raises(DataError, match="no array 'file' with ids; it has 'labels', 'image'"):
+        read(tmp_path / "w.npz", "wide", id="file")
+    np.savez(tmp_path / "s.npz", scores=np.eye(2), ids=np.arange(3))
+    with pytest.raises(DataError, match="3 ids for 2 rows"):
+        read(tmp_path / "s.npz", "scores", top_k=1)
+
+
 @pytest.mark.parametrize("name", ["image", ""])
 @pytest.mark.parametrize("written", ["{}", "IMG_{}.jpg"])
 def test_ids_beside_scores_do_not_become_a_class(tmp_path, name, written):

@@ -1,6 +1,8 @@
 """Importers of scores, prediction sets, records, complementary labels, taxonomies, Label Studio."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from oneof.tables.importers import (
     CellError,
     Taxonomy,
     from_complementary,
+    from_counts,
     from_label_studio,
     from_prediction_sets,
     from_records,
@@ -82,6 +85,16 @@ def test_top_k_and_threshold(p, data):
 def test_bad_scores_are_refused(scores, options, message):
     with pytest.raises(CandidateError, match=message):
         from_scores(scores, **options)
+
+
+def test_the_columns_of_a_data_frame_are_the_classes():
+    frame = pd.DataFrame({"cat": [1, 0], "dog": [0, 1]})
+    assert from_scores(frame, top_k=1).candidates.sets() == [["cat"], ["dog"]]
+    assert from_counts(frame).candidates.sets() == [["cat"], ["dog"]]
+    assert from_prediction_sets(frame, 0.9).candidates.sets() == [["cat"], ["dog"]]
+    assert from_scores(frame, ["x", "y"], top_k=1).candidates.classes == ("x", "y")
+    assert from_scores(pl.DataFrame(frame.to_dict("list")), top_k=1).candidates.classes == ("cat", "dog")
+    assert from_scores(pd.DataFrame(np.eye(2)), top_k=1).candidates.classes == (0, 1)
 
 
 def test_prediction_sets_keep_their_level():

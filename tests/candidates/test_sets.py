@@ -1,5 +1,7 @@
 """`Candidates`: what it promises about any input it accepts."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -155,6 +157,38 @@ def test_full_rows_are_told_once():
 def test_errors_say_what_is_wrong(make, words):
     with pytest.raises(CandidateError, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    "sets", [[[0], [False]], [[True, 2], ["a", 1]], [[1, True]], [[np.bool_(True)], [np.float32(1)]]]
+)
+def test_true_and_one_are_not_silently_one_class(sets):
+    with pytest.raises(CandidateError, match="they would be one class"):
+        Candidates.from_sets(sets)
+
+
+def test_whole_numbers_of_any_kind_are_one_class():
+    c = Candidates.from_sets(
+        [[1, 2], [np.int64(1)], [1.0], [np.float32(2)], np.array([2, 1], dtype=np.uint8)]
+    )
+    assert c.classes == (1, 2)
+    assert Candidates.from_sets([[True], [np.bool_(False)]]).classes == (False, True)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))])
+def test_a_copy_is_frozen_too(copied):
+    answers = Answers(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), ("ann",))
+    facts = {"truth": [0, 1], "evidence": [2.0, 1.0, 3.0], "answers": answers}
+    c = Candidates.from_sets([["a", "b"], ["b"]], ["a", "b", "c"], **facts)
+    made = copied(c)
+    assert made == c
+    assert made.answers == answers
+    of_sets = made.positions, made.starts, made.sizes, made.truth, made.evidence, made.mask
+    for values in (*of_sets, made.answers.row, made.answers.worker, made.answers.label):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1
+    with pytest.raises(AttributeError, match="frozen"):
+        made.truth = None
 
 
 def test_repeated_labels_and_mixed_types():

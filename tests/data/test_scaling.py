@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from oneof.datasets import DataError, Scaling
-from oneof.datasets.scaling import KINDS
+from oneof.datasets.scaling import SCALINGS
 
 tables = arrays(
     np.float64,
@@ -16,7 +16,7 @@ tables = arrays(
 )
 
 
-@given(tables, st.sampled_from(sorted(KINDS.keys() - {"pixels"})))
+@given(tables, st.sampled_from(sorted(SCALINGS.keys() - {"pixels"})))
 def test_any_table_stays_finite_and_the_scaling_survives_json(x, kind):
     scaling = Scaling.fit(x, kind)
     assert np.isfinite(scaling.apply(x)).all()

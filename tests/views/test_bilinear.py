@@ -196,6 +196,14 @@ def test_numbers_stay_between_0_and_255(channels):
     assert made.max() <= 255 + 1e-3
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_empty_batch_has_an_empty_view(channels):
+    x = torch.zeros(0, channels, 16, 16, dtype=torch.uint8)
+    made = bilinear_view(x, no(x), torch.zeros(0, DRAWS), 4)
+    assert made.shape == x.shape
+    assert made.dtype == torch.float32
+
+
 def maker(**options):
     return ImageViews((0.49, 0.48, 0.45), (0.25, 0.24, 0.26), **options)
 

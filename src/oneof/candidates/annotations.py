@@ -12,13 +12,13 @@ from scipy.sparse import csr_matrix
 
 from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where
 from oneof.candidates.codes import named_columns
-from oneof.candidates.compact import CompactSets, frozen, row_numbers
+from oneof.candidates.compact import CompactSets, FrozenArrays, frozen, row_numbers
 from oneof.candidates.describe import as_text, describe
 from oneof.candidates.sets import UNKNOWN, Candidates
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Answers(FrozenArrays):
     """Who said what, in long form, ordered by row.
 
     Parameters
@@ -98,7 +98,12 @@ class Answers:
     def groups(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row and worker of every (row, worker) pair, by row then worker; and the pair of each answer."""
         width = max(len(self.workers), 1)
-        keys, pair = np.unique(self.row * width + self.worker, return_inverse=True)
+        keys = self.row * width + self.worker
+        if len(keys) and (np.diff(keys) >= 0).all():  # as importers make them
+            new = np.diff(keys, prepend=-1) > 0
+            keys, pair = keys[new], np.cumsum(new) - 1
+        else:
+            keys, pair = np.unique(keys, return_inverse=True)
         return keys // width, keys % width, pair
 
     def shares(self) -> np.ndarray:
@@ -225,11 +230,13 @@ def _origin(candidates: Candidates) -> str:
 
 def _about_answers(answers: Answers, candidates: Candidates) -> list[str]:
     row, _, group = answers.groups()
-    n, c = candidates.shape
-    several = np.bincount(row, minlength=n) > 1  # rows that two or more people answered
-    agreed = np.bincount(np.unique(answers.row * c + answers.label) // c, minlength=n) == 1
+    several = np.bincount(row, minlength=len(candidates)) > 1  # rows that two or more people answered
+    agreed = np.ones(len(candidates), dtype=bool)
+    other = (np.diff(answers.row) == 0) & (np.diff(answers.label) != 0)  # than the answer before, of one row
+    agreed[answers.row[1:][other]] = False
     vague = int((np.bincount(group) > 1).sum())
-    who = f"{len(np.unique(answers.worker))} annotators" if answers.named else "annotators not named"
+    people = np.count_nonzero(np.bincount(answers.worker))
+    who = f"{people} annotators" if answers.named else "annotators not named"
     lines = [f"{len(answers)} answers, {who}, {len(answers) / len(candidates):.2f} answers per row"]
     if several.any():
         lines.append(

@@ -6,14 +6,18 @@ Everything that looks at a single value of a table, of `y` or of a file asks thi
 from __future__ import annotations
 
 import ast
+import datetime
 import difflib
+import io
 import json
 import re
 import sys
+import tokenize
 import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,8 @@ NO_VALUE = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "n
 """Texts that stand for a missing number in a column of numbers; among labels they are asked about."""
 
 QUOTES = "\"'`´„“”‚‘’«»‹›"
+
+DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
 
@@ -153,6 +159,17 @@ def first_where(bad: np.ndarray) -> list[list[int]]:
     return np.argwhere(bad)[:1].tolist()
 
 
+def refuse_dates_and_complex(column: Any, name: str) -> None:
+    """Numpy would take them for numbers: of dates it makes days, and of complex numbers it drops a part."""
+    typed = isinstance(column, np.ndarray) and column.dtype != object
+    cells = column[: column.dtype.kind in "mMc"] if typed else column
+    for i, cell in enumerate(cells):
+        if typed or (isinstance(cell, (*DATES, complex, np.complexfloating)) and not is_missing(cell)):
+            advice = "\n  Give a number in place of a date, such as days since the first, or leave it out."
+            what = f"the cell is {cell!s:.80}, not a number." + advice * (not np.iscomplexobj(cell))
+            raise CellError(i, in_column(name)(i), what)
+
+
 # ---- label cells ------------------------------------------------------------------------------
 
 
@@ -196,7 +213,7 @@ def _written_list(text: str) -> list[str] | None:
 
 def _python_list(text: str) -> list[str] | None:
     """What a data frame makes of lists when it writes CSV: ['cat', 'dog']."""
-    if re.search(r"['\"]\s+['\"]", text):
+    if re.search(r"['\"]\s+['\"]", text) and _side_by_side(text):
         return None  # a numpy array as text: Python would read ['cat' 'dog'] as one label, catdog
     try:
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # of a backslash in a label
@@ -205,6 +222,16 @@ def _python_list(text: str) -> list[str] | None:
         return None
     listed = isinstance(values, list | tuple | set) and all(isinstance(v, str | int | float) for v in values)
     return [str(value) for value in values] if listed else None
+
+
+def _side_by_side(text: str) -> bool:
+    """Whether two quoted texts stand there without a comma between them."""
+    try:
+        kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return True
+    there = (kind for kind in kinds if kind != tokenize.NL)
+    return any(kind == after == tokenize.STRING for kind, after in pairwise(there))
 
 
 # ---- spellings ---------------------------------------------------------------------------------

@@ -184,15 +184,19 @@ def check_answers(answers: Answers, shape: tuple[int, int]) -> None:
         )
 
 
-def one_set(row: Any, i: int, source: str) -> list[Any]:
-    """The labels of one row as plain Python values, repeated labels dropped."""
+def one_set(row: Any, i: int, source: str, first: dict[tuple[type, Any], int]) -> list[Any]:
+    """The labels of one row as plain Python values, repeated labels dropped.
+
+    `first` takes down the row of the first label of each type and value.
+    """
     if isinstance(row, str | bytes) or not isinstance(row, Iterable):
         raise CandidateError(
             f"row {i} is not a collection of labels.\n  {source}[{i}] = {row!r}\n"
             f"  Write [{row!r}] for one known label, or use Candidates.from_labels."
         )
     try:
-        labels = list(dict.fromkeys(native(v) for v in row))
+        given = [native(v) for v in row]
+        labels = list(dict.fromkeys(given))
     except TypeError:
         raise CandidateError(
             f"row {i} has a label that is a collection itself.\n  {source}[{i}] = {row!r:.80}\n"
@@ -203,4 +207,20 @@ def one_set(row: Any, i: int, source: str) -> list[Any]:
             f"row {i} has a missing label.\n  {source}[{i}] = [{short(labels, 8)}]\n"
             "  Drop the missing entry; a set lists only labels that are possible."
         )
+    for label in given:
+        first.setdefault((label.__class__, label), i)
     return labels
+
+
+def check_no_flag_is_a_number(first: dict[tuple[type, Any], int], source: str) -> None:
+    """To Python True and 1 are the same: they would be one class, named by whichever comes first.
+
+    `first` has the row of the first label of each type and value.
+    """
+    flags = {label: row for (kind, label), row in first.items() if kind is bool}
+    for (kind, label), row in first.items() if flags else ():
+        if kind is not bool and label in flags:
+            raise CandidateError(
+                f"row {flags[label]} of {source} has the label {bool(label)}, row {row} the label {label!r}: "
+                "they would be one class.\n  Use one type for all labels."
+            )

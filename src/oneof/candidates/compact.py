@@ -21,8 +21,15 @@ DENSE_SHARE = 16
 """Pairs of classes are counted by a matrix product where more than one in so many entries is not 0."""
 
 
+class FrozenArrays:
+    """A copy or what was pickled is read-only again: of an array that is, numpy copies the numbers only."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({k: frozen(v) if isinstance(v, np.ndarray) else v for k, v in state.items()})
+
+
 @dataclass(frozen=True, eq=False)
-class CompactSets:
+class CompactSets(FrozenArrays):
     """For every row the columns of its candidates, ascending; a row may be empty."""
 
     positions: np.ndarray

@@ -19,7 +19,7 @@ import numpy as np
 from oneof.candidates import checks
 from oneof.candidates.cells import CandidateError, as_array, ordered, short
 from oneof.candidates.checks import UNKNOWN, NoInformationWarning
-from oneof.candidates.compact import DENSE, CompactSets, frozen, row_numbers
+from oneof.candidates.compact import DENSE, CompactSets, FrozenArrays, frozen, row_numbers
 
 if TYPE_CHECKING:
     from oneof.candidates.annotations import Answers
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN", "CandidateError", "Candidates", "NoInformationWarning"]
 
 
-class Candidates:
+class Candidates(FrozenArrays):
     """One candidate set per row.
 
     Build it with `from_sets`, `from_labels`, `from_mask` or `from_positions`; the plain constructor runs the
@@ -144,7 +144,9 @@ class Candidates:
     ) -> Candidates:
         """From one collection of class names per row. `classes` fixes the columns and their order."""
         source = more.get("source", "candidates")
-        rows = [checks.one_set(row, i, source) for i, row in enumerate(sets)]
+        first: dict[tuple[type, Any], int] = {}
+        rows = [checks.one_set(row, i, source, first) for i, row in enumerate(sets)]
+        checks.check_no_flag_is_a_number(first, source)
         if classes is None:
             classes = ordered({label for row in rows for label in row})
             if not classes:

@@ -26,7 +26,7 @@ from oneof.tables.unpacking import stored_arrays
 
 
 @dataclass(frozen=True, eq=False)
-class Beliefs:
+class GeneratorBeliefs:
     """A generator's distribution over the wrong labels, and what is known about the generator."""
 
     q: np.ndarray
@@ -34,14 +34,16 @@ class Beliefs:
     file: str
 
 
-def ready_made_q(name: str, n: int, n_classes: int, folder: Path | str | None = None) -> Beliefs | None:
+def ready_made_q(
+    name: str, n: int, n_classes: int, folder: Path | str | None = None
+) -> GeneratorBeliefs | None:
     """The stored q of a data set, if there is one with the right shape."""
     inside = data_folder(folder) / "candidates"
     for path in sorted(inside.glob(f"{name}_*_q.npy")):
         q = stored_arrays(path)["x"]
         if q.shape != (n, n_classes):
             raise DataError(f"{path}: q has shape {q.shape}, {name} needs {(n, n_classes)}; remove the file.")
-        return Beliefs(q, _facts(inside, path.name.removesuffix("_q.npy")), path.name)
+        return GeneratorBeliefs(q, _facts(inside, path.name.removesuffix("_q.npy")), path.name)
     return None
 
 

@@ -16,7 +16,7 @@ from oneof.candidates.cells import first_where
 from oneof.candidates.compact import frozen
 from oneof.tables.errors import DataError
 
-KINDS = {
+SCALINGS = {
     "none": "leave the features as they are",
     "global": "subtract each column's mean, divide everything by one standard deviation",
     "standard": "subtract each column's mean, divide by the column's standard deviation",
@@ -27,7 +27,7 @@ KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """`(x - shift) / scale`, column by column, by one of the `KINDS`.
+    """`(x - shift) / scale`, column by column, by one of the `SCALINGS`.
 
     A column that is constant in the training rows has scale 1: it is 0 there and finite everywhere.
 
@@ -130,8 +130,8 @@ def _safe(scale: np.ndarray, size: np.ndarray | float) -> np.ndarray:
 
 
 def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise DataError(f"unknown scaling {kind!r}: choose one of {', '.join(KINDS)}.")
+    if kind not in SCALINGS:
+        raise DataError(f"unknown scaling {kind!r}: choose one of {', '.join(SCALINGS)}.")
 
 
 def _checked(x: Any, d: int | None) -> np.ndarray:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from oneof.candidates.generate import wrong_label_q
 from oneof.candidates.sets import Candidates
-from oneof.datasets.ready_made import Beliefs, ready_made_q
+from oneof.datasets.ready_made import GeneratorBeliefs, ready_made_q
 from oneof.datasets.registry import DataSet, data_folder
 from oneof.datasets.scaling import Scaling
 from oneof.methods.baselines import Oracle
@@ -117,7 +117,7 @@ def beliefs(
     epochs: int | None = None,
     device: str = "auto",
     progress: Progress | None = None,
-) -> Beliefs:
+) -> GeneratorBeliefs:
     """The distribution over the wrong labels of a data set: ready-made, cached, or from a new generator,
     which is trained for so many `epochs` instead of its recipe's."""
     folder = data_folder(folder)
@@ -144,7 +144,7 @@ def beliefs(
     return _stored(trained, data, generator.net, recipe, folder / "candidates")
 
 
-def _stored(trained: Trained, data: DataSet, name: str, recipe: Recipe, inside: Path) -> Beliefs:
+def _stored(trained: Trained, data: DataSet, name: str, recipe: Recipe, inside: Path) -> GeneratorBeliefs:
     """What a trained generator says of the data, kept for the next time."""
     net = trained.state.net
     logits = _logits(net, data.x_train)
@@ -174,7 +174,7 @@ def _stored(trained: Trained, data: DataSet, name: str, recipe: Recipe, inside: 
     write_text(inside / f"{stem}.json", json.dumps(facts, indent=1) + "\n")
     # q comes last: a generator counts as stored when its q is there
     write_with(inside / f"{stem}_q.npy", lambda out: np.save(out, q))
-    return Beliefs(q, facts, f"{stem}_q.npy")
+    return GeneratorBeliefs(q, facts, f"{stem}_q.npy")
 
 
 def _as_rows(x: np.ndarray) -> Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
-from oneof.datasets.scaling import KINDS as SCALINGS
+from oneof.datasets.scaling import SCALINGS
 from oneof.lab import LabError
 from oneof.lab.bench import BenchOptions
 from oneof.lab.prepared import is_file, is_table

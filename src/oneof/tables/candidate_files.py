@@ -34,11 +34,11 @@ _UNSEALED = ("kind", "classes", "truth_may_be_outside", "provenance", "hash", "w
 
 
 def save_candidates(candidates: Candidates, path: Path | str) -> None:
-    """Write candidate sets to an `.npz` file; class names must be text or numbers."""
-    path = Path(path)
-    if path.suffix != ".npz":
-        raise DataError(f"cannot save candidates as {path.name}: the name must end in .npz.")
-    save_annotations(Annotations(candidates.replace(answers=None)), path)
+    """Write candidate sets, and who said what where they know it, to an `.npz` or `.parquet` file.
+
+    Class names must be text or numbers.
+    """
+    save_annotations(Annotations(candidates), path)
 
 
 def load_candidates(path: Path | str) -> Candidates:
@@ -49,12 +49,12 @@ def load_candidates(path: Path | str) -> Candidates:
 def save_annotations(annotations: Annotations, path: Path | str) -> None:
     """Write candidate sets with the names of their rows and all answers.
 
-    `.npz`: what `save_candidates` writes, and ids and answers beside it. `.parquet`: a table that other
+    `.npz`: what `save_candidates` writes, and the ids beside it. `.parquet`: a table that other
     tools read, with the columns `id`, `candidates`, `truth` and `answers` (needs polars).
     """
     path = Path(path)
     if path.suffix not in (".npz", ".parquet"):
-        raise DataError(f"cannot save annotations as {path.name}: the name must end in .npz or .parquet.")
+        raise DataError(f"cannot save candidates as {path.name}: the name must end in .npz or .parquet.")
     candidates, answers = annotations.candidates, annotations.answers
     facts = {
         "kind": _KIND,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.candidates.cells import counted, first_where, is_missing, short
+from oneof.candidates.cells import DATES, counted, first_where, is_missing, short
 from oneof.tables.errors import DataError
 from oneof.tables.free_text import (
     MOST_VALUES,
@@ -23,7 +23,6 @@ from oneof.tables.free_text import (
 )
 from oneof.tables.table import (
     DATED,
-    DATES,
     MOSTLY_NUMBERS,
     OneColumn,
     as_column,
@@ -113,7 +112,7 @@ class VectorColumn(OneColumn):
 
 
 ColumnCode = NumberColumn | VectorColumn | CategoryColumn | TextColumn | SentenceColumn
-KINDS: dict[str, tuple[type[ColumnCode], str]] = {
+COLUMN_CODES: dict[str, tuple[type[ColumnCode], str]] = {
     "number": (NumberColumn, "numeric"),
     "category": (CategoryColumn, "categorical"),
     "vector": (VectorColumn, "vector"),
@@ -181,7 +180,7 @@ def learned_code(
 
 def stored_code(entry: dict[str, Any]) -> ColumnCode:
     """A column as `to_dict` of the encoder gave it; a ValueError, TypeError or KeyError where it lies."""
-    made = KINDS[entry.pop("kind")][0](**entry)
+    made = COLUMN_CODES[entry.pop("kind")][0](**entry)
     if not isinstance(made.name, str) or not isinstance(made.flag, bool):
         raise ValueError(f"{made.name!r:.80} is no column")
     if not made.is_sound():
@@ -287,7 +286,7 @@ class TableEncoder:
     def describe(self) -> str:
         """One line: how many columns of which kind."""
         counts = Counter(code.kind for code in self.codes)
-        parts = [f"{counts[kind]} {words}" for kind, (_, words) in KINDS.items() if counts[kind]]
+        parts = [f"{counts[kind]} {words}" for kind, (_, words) in COLUMN_CODES.items() if counts[kind]]
         absent = sum(code.flag for code in self.codes)
         more = f", {absent} with missing values" if absent else ""
         columns = "column" if len(self.codes) == 1 else "columns"

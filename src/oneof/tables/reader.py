@@ -261,7 +261,7 @@ def read_json(path: Path, form: TextForm | None = None) -> Any:
 def read_lines(path: Path) -> list[str]:
     """Names, one per line; empty lines do not count."""
     with opened(path, TextForm()) as file:
-        names = [line.strip() for line in file.read().splitlines() if line.strip()]
+        names = [line.strip() for line in file if line.strip()]
     if not names:
         raise DataError(f"{path} names nothing.")
     return names

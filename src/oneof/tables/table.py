@@ -7,7 +7,6 @@ million rows take no loop.
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 from collections import Counter
@@ -28,6 +27,7 @@ from oneof.candidates.cells import (
     is_missing,
     native,
     ordered,
+    refuse_dates_and_complex,
     short,
 )
 from oneof.candidates.questions import QuestionError, about_classes, about_sizes, ask, read_labels
@@ -130,6 +130,7 @@ class Table:
 
 def numbers_of(column: Any, name: str) -> np.ndarray:
     """A column in double precision, (n,) or for vectors (n, d); a cell that is no number is an error."""
+    refuse_dates_and_complex(column, name)
     try:
         return _floats(column)
     except (TypeError, ValueError, OverflowError):
@@ -160,7 +161,6 @@ def stacked(columns: list[Any]) -> np.ndarray | None:
 
 
 MOSTLY_NUMBERS = 0.9
-DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 DATED = "holds dates"
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
@@ -307,7 +307,8 @@ def why_an_id(name: str, values: np.ndarray) -> str | None:
 def vectors(values: np.ndarray | list[Any], width: int | None = None) -> np.ndarray | None:
     """(n, d) float64, NaN in the rows of missing cells; None where cells are no vectors of one length."""
     if isinstance(values, np.ndarray):
-        return values.reshape(len(values), -1).astype(np.float64) if values.ndim > 1 else None
+        several = values.ndim > 1 and values.dtype.kind in "biuf"
+        return values.reshape(len(values), -1).astype(np.float64) if several else None
     try:
         rows = [_vector(v) for v in values]
         found = next((len(row) for row in rows if row is not None), width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -128,7 +129,7 @@ def _found_separator(path: Path, form: TextForm) -> str:
     """The separator that gives the first rows equally many cells: the usual one where it does."""
     with opened(path, form, newline="") as file:
         text = file.read(SAMPLE_CHARACTERS)
-        lines = text.splitlines(keepends=True)
+        lines = list(io.StringIO(text, newline=""))  # not splitlines: a form feed in a cell ends no line
         if file.read(1) and len(lines) > 1:
             lines.pop()  # cut in the middle
     usual = usual_separator(path)

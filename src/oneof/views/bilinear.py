@@ -39,6 +39,8 @@ def bilinear_view(x: Tensor, mirrored: Tensor, draws: Tensor, shift: int) -> Ten
 
 def sampled(pixels: Tensor, mirrored: Tensor, draws: Tensor, shift: int) -> Tensor:
     """Turned (every second image), sheared (three of ten), shifted and mirrored."""
+    if not len(pixels):  # grid_sample refuses an empty batch
+        return pixels
     height, width = pixels.shape[2:]
     turned, angle, sheared, slant, right, down = draws.unbind(dim=1)
     angle = torch.where(turned < 0.5, (2 * angle - 1) * ROTATION, 0.0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from oneof.candidates import Candidates
     from oneof.datasets import DataSet
-    from oneof.datasets.ready_made import Beliefs
+    from oneof.datasets.ready_made import GeneratorBeliefs
 
 TOLD_IN_THE_FACTS: Any = {"action": "ignore", "category": NoInformationWarning}
 """Rows without information are counted in what the commands print; no warning besides."""
@@ -92,7 +92,7 @@ class CandidatesGenerate:
                 print(f"written to {self.out}")
         return 0
 
-    def _made(self, data: DataSet) -> tuple[Candidates, Beliefs | None]:
+    def _made(self, data: DataSet) -> tuple[Candidates, GeneratorBeliefs | None]:
         """The sets, and the generator's beliefs, where there is a generator."""
         from oneof.candidates import generate
         from oneof.datasets.ready_made import ready_made_q, ready_made_sets

@@ -22,7 +22,7 @@ STYLES: dict[str, tuple[str, dict[str, Any]]] = {
     "v learned": ("v, learned weights, RPLG", {"color": RED, "marker": "v", "linestyle": "-."}),
     "q learned": ("q = αμ + (1−α)v, RPLG", {"color": PURPLE, "marker": "x", "linestyle": "--"}),
 }
-KINDS = {"gaussian": "normal classes, linear model", "network": "random network, small MLP"}
+MODEL_TITLES = {"gaussian": "normal classes, linear model", "network": "random network, small MLP"}
 EPSILON = 0.1
 """The error of f in the panels that show one."""
 
@@ -36,7 +36,7 @@ def save_figure(values: dict[str, Any], path: Path | str) -> Path:
         _vanishing_bound(axes[1], checks, values.get("seed", 0))
         _theorem_2(axes[2], check, values["delta"])
         for one, (name, found) in zip(axes[3:5], values["trained"].items()):
-            _trained(one, KINDS.get(name, name), found["curve"])
+            _trained(one, MODEL_TITLES.get(name, name), found["curve"])
         if values["trained"]:
             _legend(axes[5])
         return save(figure, Path(path))

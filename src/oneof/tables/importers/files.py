@@ -69,8 +69,9 @@ def _crowd(path: Path, options: ImportOptions, format: str) -> Annotations:
 
 def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
     if path.suffix.lower() in (".npy", ".npz"):
-        values, _, _ = read_matrix(path, array=options.array)
-        return arrays.from_wide(values, workers=options.annotators or None, settings=_settings(path, options))
+        values, _, ids = read_matrix(path, array=options.array, id_column=options.id)
+        workers, settings = options.annotators or None, _settings(path, options)
+        return arrays.from_wide(values, ids=ids, workers=workers, settings=settings)
     columns = read_table(path, options.form).columns
     name = column(columns, options.id, ID, path)
     ids = columns.pop(name) if name is not None else None
@@ -248,11 +249,16 @@ def read_matrix(
     if path.suffix.lower() in (".npy", ".npz"):
         arrays = stored_arrays(path)
         classes = arrays.pop("classes", None)
+        guessed = next((name for name in ("id", "ids") if name in arrays and len(arrays) > 1), None)
+        name = guessed if id_column is None else id_column
+        if id_column is not None and id_column not in arrays:
+            raise DataError(f"{path}: there is no array {id_column!r} with ids; it has {short(arrays)}.")
+        ids = None if name is None or name == array else arrays.pop(name).ravel().tolist()
         if (array is None and len(arrays) != 1) or (array is not None and array not in arrays):
             what = "which array (--array)?" if array is None else f"there is no array {array!r}."
             raise DataError(f"{path}: {what} It has {short(arrays)}.")
         found = arrays[array or next(iter(arrays))]
-        return found, None if classes is None else classes.ravel().tolist(), None
+        return found, None if classes is None else classes.ravel().tolist(), ids
     columns = read_table(path, form).columns
     name = column(columns, id_column, ("id",), path)  # other usual names may well be classes
     ids = None if name is None else list(columns.pop(name))

@@ -49,7 +49,7 @@ def from_scores(
         One finite number per row and class; a higher one is more probable. They stay with the candidates as
         evidence, as parts of 1; where some are negative, by a softmax.
     classes, ids : sequences, optional
-        Names of the columns, default 0..c-1; names of the rows.
+        Names of the columns, default those of a data frame, else 0..c-1; names of the rows.
     top_k : int, optional
         The k highest classes of every row.
     top_p : float, optional
@@ -119,18 +119,18 @@ def from_prediction_sets(
         Coverage the sets were made for, such as 0.9: the true label is expected to be missing from one
         set in ten. It is kept in the provenance.
     classes, ids : sequences, optional
-        Names of the columns, default 0..c-1; names of the rows.
+        Names of the columns, default those of a data frame, else 0..c-1; names of the rows.
     missing : {"error", "drop", "all"}, default="error"
         What to do with empty sets, which conformal prediction may give.
     """
     if not 0 < level < 1:
         raise CandidateError(f"the level is {level!r}; give the coverage of the sets, such as 0.9.")
-    values = np.asarray(sets)
-    if values.ndim == 3:
-        if not -values.shape[2] <= index < values.shape[2]:
-            raise CandidateError(f"index is {index}, but the sets have {values.shape[2]} levels.")
-        values = values[:, :, index]
-    matrix, names = _matrix(values, classes, "prediction sets")
+    shape = np.shape(sets)
+    if len(shape) == 3:
+        if not -shape[2] <= index < shape[2]:
+            raise CandidateError(f"index is {index}, but the sets have {shape[2]} levels.")
+        sets = np.asarray(sets)[:, :, index]
+    matrix, names = _matrix(sets, classes, "prediction sets")
     odd = (matrix != 0) & (matrix != 1)
     _refuse_first(odd, matrix, names, "is neither 0 nor 1; scores need their own import.")
     mask = matrix.astype(bool)
@@ -163,7 +163,7 @@ def from_counts(
     counts : array (n, c)
         Whole numbers of at least 0.
     classes, ids : sequences, optional
-        Names of the columns, default 0..c-1; names of the rows.
+        Names of the columns, default those of a data frame, else 0..c-1; names of the rows.
     settings, **more
         See `Settings`: `rule, missing, truth_may_be_outside`.
 
@@ -209,7 +209,8 @@ def _matrix(given: Any, classes: Sequence[Any] | None, what: str) -> tuple[np.nd
         raise CandidateError(
             f"{what} are {values.dtype} of shape {values.shape}; give numbers, one column per class."
         )
-    names = tuple(range(values.shape[1])) if classes is None else tuple(classes)
+    columns = getattr(given, "columns", range(values.shape[1]))
+    names = tuple(columns if classes is None else classes)
     if len(names) != values.shape[1]:
         raise CandidateError(f"{what} have {values.shape[1]} columns, but {len(names)} classes were given.")
     values = values.astype(np.float64)
