@@ -2,6 +2,9 @@
 PYTHON ?= python3
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary -c constraints.txt
 
+# tests run in as many processes as there are cores: more threads in each would only wait for each other
+unit cluster-browser docs: export OMP_NUM_THREADS = 1
+
 .PHONY: demo test lint types unit cluster-browser docs clean
 
 demo: .venv/ready-demo
