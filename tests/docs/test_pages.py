@@ -52,6 +52,13 @@ def test_one_training_has_neither_a_spread_nor_a_rank_among_other_methods():
     assert line.endswith(f"| CIFAR-10 {mean:.2f} | not ranked |")
 
 
+def test_a_rank_is_said_where_other_methods_are_on_some_data_sets_only():
+    (line,) = (line for line in page_of("proden").splitlines() if "table1" in line)
+    ranks = lookup("results/table1/summary.json:mean_rank/images/by data")
+    assert line.endswith(f"| {ranks['proden']:.2f} of {len(ranks)} |")
+    assert ranks["proden"] <= len(ranks)
+
+
 def test_pages_are_written_once_and_old_ones_removed(tmp_path):
     results = tmp_path / "results"
     (results / "a").mkdir(parents=True)
