@@ -1,6 +1,6 @@
 """What a step of RPLG+ and others costs on tables, PRODEN's being 1: an MLP, a linear model, one CPU thread.
 
-    python benchmarks/table_steps.py > results/speed/table_steps.txt
+    python -m benchmarks.table_steps > results/speed/table_steps.txt
 
 Random rows with 108 features and 16 classes in batches of 64; RPLG and RPLG+ learn from clean rows. Methods
 take turns; medians over all rounds.
@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from common import print_json, print_table, random_fit
+from benchmarks.common import print_json, print_table, random_fit
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training.ongoing import OngoingTraining

@@ -1,6 +1,6 @@
 """How much the training loop adds to the arithmetic: five methods on a small table, one core.
 
-    python benchmarks/tabular_speed.py
+    python -m benchmarks.tabular_speed
 
 MLP 108-500-16, batch 128, Adam, float32. Each method runs beside a bare loop of its own, written out below
 with the same mathematics and the same fused optimiser; rounds of all alternate. Also: how long `import oneof`
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common import print_json, print_table
+from benchmarks.common import print_json, print_table
 from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net
