@@ -4,8 +4,8 @@
 
 MLP 108-500-16, batch 128, Adam, float32. Each method runs beside a bare loop of its own, written out below
 with the same mathematics and the same fused optimiser; rounds of all alternate. A step's time is processor
-time (one thread, all work in this process), so that neighbours on the machine are not measured. Also: how long
-`import oneof` takes on top of `import torch`, by the clock.
+time (one thread, all work in this process), so that neighbours on the machine are not measured. Also: how
+long `import oneof` takes on top of `import torch`, by the clock.
 """
 
 from __future__ import annotations
