@@ -1,6 +1,6 @@
 """The figures of all candidate sets at hand, real and generated.
 
-    ONEOF_DATA=DIR python benchmarks/candidate_summary.py > results/candidates/summary.json
+    ONEOF_DATA=DIR python -m benchmarks.candidate_summary > results/candidates/summary.json
 
 The generator of Fashion-MNIST must have been trained before
 (`oneof candidates generate fmnist --rule instance --rate 0.4 --seed 0`).

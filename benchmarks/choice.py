@@ -1,7 +1,7 @@
 """What does a choice made on the data cost and bring? `method="auto"` against all it could have chosen.
 
-    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/choice.py --to results/choice
-    python benchmarks/choice.py --sets blobs digits --quick        # a try: fewer rows, nothing recorded
+    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python -m benchmarks.choice --to results/choice
+    python -m benchmarks.choice --sets blobs digits --quick        # a try: fewer rows, nothing recorded
 
 Ten sets, with no clean rows and with 5 % of the training rows as clean rows. For each: the choice, and then
 every entry of its portfolio and every baseline fitted on all training rows as the choice would have done.
@@ -34,7 +34,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from common import print_json, print_table, versions
+from benchmarks.common import print_json, print_table, versions
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.generate import flip_sets, instance_sets
 from oneof.classifier.choice import ChoiceData, Comparison
@@ -335,7 +335,7 @@ def main() -> None:
     if chosen.to is not None:
         facts = {
             **summary,
-            "command": "python benchmarks/choice.py --to results/choice",
+            "command": "python -m benchmarks.choice --to results/choice",
             "versions": versions(),
         }
         write_text(chosen.to / "summary.json", json.dumps(facts, indent=1) + "\n")

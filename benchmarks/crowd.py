@@ -1,7 +1,7 @@
 """LabelMe crowd answers: aggregate first and train, or train on candidate sets? Five seeds each.
 
-    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/crowd.py --to results/crowd
-    ONEOF_DATA=DIR python benchmarks/crowd.py --parts DIR      # features as files for the shell lines
+    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python -m benchmarks.crowd --to results/crowd
+    ONEOF_DATA=DIR python -m benchmarks.crowd --parts DIR      # features as files for the shell lines
 
 All methods: the same MLP on the 512 VGG features, the library's defaults, nothing tuned. The 500 valid rows
 are the clean rows where a line says so; no line looks at a test row before its one evaluation.
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import print_json, print_table, versions
+from benchmarks.common import print_json, print_table, versions
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.evidence import estimate_true_labels

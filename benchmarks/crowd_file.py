@@ -1,7 +1,7 @@
 """From a messy crowd file to a model and a report: how long does it take?
 
-    OMP_NUM_THREADS=1 python benchmarks/crowd_file.py                 # 200,000 answers, `--budget 60s`
-    python benchmarks/crowd_file.py --tasks 500 --budget 5s           # a try
+    OMP_NUM_THREADS=1 python -m benchmarks.crowd_file                 # 200,000 answers, `--budget 60s`
+    python -m benchmarks.crowd_file --tasks 500 --budget 5s           # a try
 
 Makes two files: answers (20,000 tasks, 50 workers of very different skill, ten answers each; semicolons,
 repeated lines, empty answers) and a table of the tasks (20 features with gaps and a column of notes). Then
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common import print_json, print_table
+from benchmarks.common import print_json, print_table
 
 CLASSES = ("crow", "finch", "jay", "raven", "robin", "wren")
 IMPORT = "candidates import answers.csv --format crowd --skip-empty --out crowd.npz"

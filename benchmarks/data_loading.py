@@ -1,6 +1,6 @@
 """How long the data sets of the data folder take to load into memory, and how large they are there.
 
-    ONEOF_DATA=DIR python benchmarks/data_loading.py [NAME ...]
+    ONEOF_DATA=DIR python -m benchmarks.data_loading [NAME ...]
 
 Every data set is loaded several times; the best time counts, so files are read from the page cache.
 """

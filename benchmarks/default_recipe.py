@@ -1,6 +1,6 @@
 """How long and in which batches should a table be trained where nobody says? Two rules, splits of their own.
 
-    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/default_recipe.py > results/fit_defaults/recipe.jsonl
+    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python -m benchmarks.default_recipe > results/fit_defaults/recipe.jsonl
 
 `before`: 3,000 steps in 4 to 100 epochs, batches of an eighth of the rows, 16 to 256. `now`: the estimator's
 defaults. PRODEN and RPLG+, MLP and linear, without clean rows and with 10 %; random 80/10/10 splits, seeds

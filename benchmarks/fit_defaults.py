@@ -1,6 +1,6 @@
 """Which method should be the default where nothing is compared?
 
-    python benchmarks/fit_defaults.py [--workers 2] --to results/fit_defaults
+    python -m benchmarks.fit_defaults [--workers 2] --to results/fit_defaults
 
 Every method as `oneof fit` would run it: the estimator's defaults, nothing tuned, nothing selected. Random
 80/10/10 splits, two seeds. `candidates`: the training rows with their candidate sets and nothing else.
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
-from common import print_json, print_table, versions
+from benchmarks.common import print_json, print_table, versions
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.datasets import split_80_10_10
 from oneof.lab.prepared import prepare
@@ -145,7 +145,7 @@ def main() -> None:
                 for name, cell in sorted(rows.items(), key=lambda item: item[1]["mean_rank"])
             ],
         )
-    command = "python benchmarks/fit_defaults.py --to results/fit_defaults"
+    command = "python -m benchmarks.fit_defaults --to results/fit_defaults"
     write_text(
         folder / "summary.json",
         json.dumps({**made, "seeds": SEEDS, "command": command, "versions": versions()}, indent=1) + "\n",

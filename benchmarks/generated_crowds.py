@@ -1,8 +1,8 @@
 """How much should answers count beside a classifier? An exponent, fixed on generated crowds; then real ones.
 
-    OMP_NUM_THREADS=1 python benchmarks/generated_crowds.py --to results/crowd/exponents.jsonl
-    ONEOF_DATA=DIR python benchmarks/generated_crowds.py --real labelme --to results/crowd/evidence.jsonl
-    ONEOF_DATA=DIR python benchmarks/generated_crowds.py --real cifar10n --to results/crowd/cifar10n.jsonl
+    OMP_NUM_THREADS=1 python -m benchmarks.generated_crowds --to results/crowd/exponents.jsonl
+    ONEOF_DATA=DIR python -m benchmarks.generated_crowds --real labelme --to results/crowd/evidence.jsonl
+    ONEOF_DATA=DIR python -m benchmarks.generated_crowds --real cifar10n --to results/crowd/cifar10n.jsonl
 
 Generated: people of different skill and habits, who err together where rows look like another class, and some
 who answer at random. Recorded for each exponent: training labels that are right, and accuracy on test rows.
@@ -27,7 +27,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 import oneof.training.ongoing
-from common import print_table
+from benchmarks.common import print_table
 from oneof import Candidates, PartialLabelClassifier
 from oneof.candidates.annotations import Annotations
 from oneof.candidates.evidence import estimate_true_labels

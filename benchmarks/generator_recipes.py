@@ -1,6 +1,6 @@
 """How the recipe of the generator network shapes instance-dependent candidate sets.
 
-    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/generator_recipes.py \\
+    ONEOF_DATA=DIR OMP_NUM_THREADS=1 python -m benchmarks.generator_recipes \\
         > results/candidates/fmnist_recipes.jsonl
 
 Trains the same network on the clean labels of Fashion-MNIST with several recipes (one seed each, all are

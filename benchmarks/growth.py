@@ -22,6 +22,8 @@ import torch
 from benchmarks.common import print_json, print_table
 from benchmarks.compact import drawn
 from oneof.candidates import Candidates
+from oneof.lab.panels import COLOURS, DASHES, MARKERS, QUIET, STYLE, require_matplotlib, save
+from oneof.lab.tables import method_title
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import Recipe
@@ -30,6 +32,7 @@ from oneof.training.ongoing import Given, OngoingTraining
 METHODS = ("proden", "rplg+", "rc", "cc", "cavl")
 CLASSES, ROWS = (10, 100, 1000, 5000, 20_000), (10_000, 100_000, 1_000_000, 10_000_000)
 USUAL_CLASSES, USUAL_ROWS, FEATURES, BATCH, STEPS = 1000, 20_000, 64, 256, 5
+DENSE_ENTRIES, WHOLE_BRANCHES = 2**24, 200  # up to these, tables are dense and RPLG's branches whole
 
 
 def point(name: str, n: int, c: int, x: np.ndarray) -> dict[str, float]:
@@ -60,17 +63,29 @@ def kept_bytes(fit: OngoingTraining) -> int:
 
 
 def draw(growth: dict[str, dict[str, dict[str, Any]]], file: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(9, 7), constrained_layout=True)
-    for column, along in enumerate(growth):
-        for row, (what, title) in enumerate((("ms", "ms per step"), ("mb", "MB kept"))):
-            axis = axes[row, column]
-            for name, points in growth[along].items():
-                axis.loglog([int(k) for k in points], [p[what] for p in points.values()], "o-", label=name)
-            axis.set(xlabel=along, ylabel=title)
-    axes[0, 0].legend()
-    figure.savefig(file, dpi=120)
+    """Axes are logarithmic; dotted: slope 1; vertical lines: where tables and branches change their form."""
+    plt = require_matplotlib()
+    steps = {"classes": DENSE_ENTRIES / USUAL_ROWS, "rows": DENSE_ENTRIES / USUAL_CLASSES}
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
+        for column, (along, methods) in enumerate(growth.items()):
+            for row, (what, title) in enumerate((("ms", "ms per step"), ("mb", "MB kept"))):
+                axis = axes[row, column]
+                for k, (name, points) in enumerate(methods.items()):
+                    x, y = [int(n) for n in points], [p[what] for p in points.values()]
+                    style = {"color": COLOURS[k], "linestyle": DASHES[k], "marker": MARKERS[k]}
+                    axis.loglog(x, y, label=method_title(name), markersize=4, **style)
+                if (along, what) != ("rows", "ms"):  # the cost of a step does not grow with rows
+                    axis.loglog(x[-2:], [0.5 * y[-1] * n / x[-1] for n in x[-2:]], ":", color="#777777")
+                axis.axvline(steps[along], **QUIET)
+                if along == "classes":
+                    axis.axvline(WHOLE_BRANCHES, **QUIET)
+                axis.set(xlabel=along, ylabel=title)
+                axis.yaxis.set_major_formatter(plt.LogFormatter())  # 10 and 6, not 10¹ and 6 × 10⁰
+                axis.yaxis.set_minor_formatter(plt.LogFormatter())
+        axes[0, 0].legend()
+        save(figure, file)
+        plt.close(figure)
 
 
 def main() -> None:

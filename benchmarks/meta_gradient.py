@@ -1,6 +1,6 @@
 """What one step of RPLG costs, with each of its meta-gradients, against a plain step.
 
-    python benchmarks/meta_gradient.py [--quick]
+    python -m benchmarks.meta_gradient [--quick]
 
 All steps go through the training loop of the library. Every variant takes its turn in each round, and the
 fastest round counts: a busy machine only ever adds to a time. Batch 256, 10 classes, 256 clean rows per
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from common import peak_memory_mb, print_json, print_table, random_fit
+from benchmarks.common import peak_memory_mb, print_json, print_table, random_fit
 from oneof.methods import Method, make_method
 from oneof.methods.rplg import Rplg, meta_gradient
 from oneof.nets import Net, build_net
@@ -80,7 +80,7 @@ def measure(net: str, device: str, rounds: int) -> dict[str, float]:
 def peak_memory(net: str, device: str) -> dict[str, float]:
     """MB on top of net and data, each variant on its own; on the CPU in a process of its own."""
     if device == "cpu":
-        command = [sys.executable, __file__, "--memory", net]
+        command = [sys.executable, "-m", "benchmarks.meta_gradient", "--memory", net]
         return {
             name: float(subprocess.run([*command, name], capture_output=True, text=True, check=True).stdout)
             for name in VARIANTS

@@ -1,6 +1,6 @@
 """What a step of every method costs, against PRODEN and against what its passes predict.
 
-    python benchmarks/methods_speed.py [--quick]
+    python -m benchmarks.methods_speed [--quick]
 
 A conv net on the CPU, batch 128, one view (every method in its form for tables). All steps go through
 the training loop; the last epochs of a short training are timed, when warm-ups are over. The prediction
@@ -20,7 +20,7 @@ import time
 import torch
 from torch import nn
 
-from common import peak_memory_mb, print_json, print_table, random_fit
+from benchmarks.common import peak_memory_mb, print_json, print_table, random_fit
 from oneof.methods import list_methods, make_method
 from oneof.nets import Net
 from oneof.training.ongoing import OngoingTraining
@@ -121,7 +121,7 @@ def main() -> None:
                 if net == "conv":
                     ends[name] = end
     f, b = statistics.median(forward), statistics.median(backward)
-    command = [sys.executable, __file__, "--memory"]
+    command = [sys.executable, "-m", "benchmarks.methods_speed", "--memory"]
     figures, rows = {}, []
     base = None
     for name in names:

@@ -1,6 +1,6 @@
 """Pack the candidate sets that trainings of the lab had, so that later runs have the same ones.
 
-    ONEOF_DATA=DIR python benchmarks/pack_candidates.py cifar10 --seeds 0 1 2
+    ONEOF_DATA=DIR python -m benchmarks.pack_candidates cifar10 --seeds 0 1 2
     cp results/candidates/*_r*.* $ONEOF_DATA/candidates/         # where the lab looks for them first
 
 One file per data set and rate: an array of bits for every seed (`oneof.datasets.ready_made`), and a JSON file

@@ -1,7 +1,7 @@
 """Predicting a Parquet file that is larger than the memory: how much memory, and what sets the pace?
 
-    python benchmarks/predict_stream.py    # 10 million rows of 100 features: 4 GB on the disk
-    python benchmarks/predict_stream.py --rows 1000000
+    python -m benchmarks.predict_stream    # 10 million rows of 100 features: 4 GB on the disk
+    python -m benchmarks.predict_stream --rows 1000000
 
 Makes a Parquet file of random float32 in row groups of 100 000 rows, runs `oneof predict` on it as a
 process of its own and records its peak memory (everything counted: Python, torch, the net).
@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from common import print_json, print_table
+from benchmarks.common import print_json, print_table
 
 FEATURES, CLASSES, GROUP = 100, 10, 100_000
 TURNS_ROWS = 3_000_000
@@ -125,7 +125,7 @@ def reader_alone(model_folder: Path, table: Path) -> dict[str, float]:
 
 
 def in_a_process(threads: int, *arguments: Any) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--part", *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks.predict_stream", "--part", *map(str, arguments)]
     done = subprocess.run(command, env=environment(threads), capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -1,6 +1,6 @@
 """Draw the README's picture of results from the records of table 1.
 
-python benchmarks/readme_figure.py            # writes docs/static/results.svg
+python -m benchmarks.readme_figure            # writes docs/static/results.svg
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How closely recorded trainings repeat on another machine: run them again and compare.
 
-    ONEOF_DATA=DIR python benchmarks/repeat.py > results/repeat/repeat.txt
+    ONEOF_DATA=DIR python -m benchmarks.repeat > results/repeat/repeat.txt
 
 Takes the reported trainings of some rows of `results/table2` (MLP, the paper's protocol, ten splits), which
 were made on a GPU. On one CPU a training repeats to the bit. Elsewhere another device, other processor
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from common import print_json, print_table
+from benchmarks.common import print_json, print_table
 from oneof.lab.records import Job
 from oneof.lab.summary import read_folder
 from oneof.lab.trial import run_job

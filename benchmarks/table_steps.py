@@ -1,9 +1,10 @@
 """What a step of RPLG+ and others costs on tables, PRODEN's being 1: an MLP, a linear model, one CPU thread.
 
-    python benchmarks/table_steps.py > results/speed/table_steps.txt
+    python -m benchmarks.table_steps > results/speed/table_steps.txt
 
 Random rows with 108 features and 16 classes in batches of 64; RPLG and RPLG+ learn from clean rows. Methods
-take turns; medians over all rounds.
+take turns; medians over all rounds. Times are processor time (one thread, all work in this process), so that
+neighbours on the machine are not measured.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 
 import torch
 
-from common import print_json, print_table, random_fit
+from benchmarks.common import print_json, print_table, random_fit
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training.ongoing import OngoingTraining
@@ -35,10 +36,10 @@ def main() -> None:
         times: dict[str, list[float]] = {name: [] for name in METHODS}
         for _ in range(ROUNDS):
             for name, fit in fits.items():
-                began = time.perf_counter()
+                began = time.process_time()
                 for _ in fit.steps():
                     pass
-                times[name].append((time.perf_counter() - began) * 1000 / STEPS)
+                times[name].append((time.process_time() - began) * 1000 / STEPS)
         found[net] = {name: statistics.median(each[2:]) for name, each in times.items()}
     rows = []
     for name in METHODS:

@@ -1,10 +1,11 @@
 """How much the training loop adds to the arithmetic: five methods on a small table, one core.
 
-    python benchmarks/tabular_speed.py
+    python -m benchmarks.tabular_speed
 
 MLP 108-500-16, batch 128, Adam, float32. Each method runs beside a bare loop of its own, written out below
-with the same mathematics and the same fused optimiser; rounds of all alternate. Also: how long `import oneof`
-takes on top of `import torch`.
+with the same mathematics and the same fused optimiser; rounds of all alternate. A step's time is processor
+time (one thread, all work in this process), so that neighbours on the machine are not measured. Also: how
+long `import oneof` takes on top of `import torch`, by the clock.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common import print_json, print_table
+from benchmarks.common import print_json, print_table
 from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net
@@ -136,10 +137,10 @@ def main() -> None:
     times: dict[tuple[str, str], list[float]] = {key: [] for key in loops}
     for round_ in range(45):
         for key, loop in loops.items():
-            began = time.perf_counter()
+            began = time.process_time()
             loop.epoch()
             if round_ >= 5:
-                times[key].append((time.perf_counter() - began) * 1000 / (N // BATCH))
+                times[key].append((time.process_time() - began) * 1000 / (N // BATCH))
     ms = {key: statistics.median(values) for key, values in times.items()}
     imports = {
         "import oneof": import_seconds("import oneof"),

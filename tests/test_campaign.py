@@ -1,4 +1,4 @@
-"""A short run of the campaign of faults (`benchmarks/campaign.py`)."""
+"""A short run of the campaign of faults (`benchmarks/campaign/`)."""
 
 import json
 import os
@@ -14,7 +14,7 @@ TRIES = {"kills": 6, "faults": 60, "fuzz": 300, "server": 60, "numbers": 48, "th
 
 def campaign(part, out, *more):
     """The summary of a run, and what it printed last."""
-    command = [sys.executable, "benchmarks/campaign.py", "--part", part, "--out", str(out), *more]
+    command = [sys.executable, "-m", "benchmarks.campaign", "--part", part, "--out", str(out), *more]
     settings = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True)
     return json.loads((out / f"{part}.json").read_text()), json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""The parts of the campaign (`benchmarks/campaign.py`).
+"""The parts of the campaign (`benchmarks/campaign/`).
 
 A part is a module with `start(templates)`: it may write what its attempts copy into that folder, and gives
 a function of a random generator and an empty folder. That function makes one attempt by the generator alone

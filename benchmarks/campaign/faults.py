@@ -10,9 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from campaign import Attempt, Failed, begin
-from campaign.subjects import SETS, model, predictions, record, records, review_data, run, stop_after
-from campaign.troubles import trouble
+from benchmarks.campaign import Attempt, Failed, begin
+from benchmarks.campaign.subjects import (
+    SETS,
+    model,
+    predictions,
+    record,
+    records,
+    review_data,
+    run,
+    stop_after,
+)
+from benchmarks.campaign.troubles import trouble
 from oneof.app.review import ReviewData
 from oneof.app.review.decisions import Decisions
 from oneof.candidates.annotations import Annotations

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from campaign import Attempt, Failed, begin
-from campaign.guarded import Guarded
-from campaign.inputs import folder_targets, importer_targets, table_targets
-from campaign.mutations import mutated_file
+from benchmarks.campaign import Attempt, Failed, begin
+from benchmarks.campaign.guarded import Guarded
+from benchmarks.campaign.inputs import folder_targets, importer_targets, table_targets
+from benchmarks.campaign.mutations import mutated_file
 from oneof.candidates import CandidateError
 from oneof.classifier.persist import ModelError
 from oneof.classifier.persist.folder import LISTED, MANIFEST

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from campaign import Attempt, Failed
+from benchmarks.campaign import Attempt, Failed
 
 SECONDS, BYTES = 10.0, 10**9
 """Limits; memory is what is resident beyond what the process begins with."""

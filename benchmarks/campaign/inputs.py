@@ -18,8 +18,8 @@ from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 import oneof
-from campaign import Failed
-from campaign.subjects import SETS, X, model, record, review_data
+from benchmarks.campaign import Failed
+from benchmarks.campaign.subjects import SETS, X, model, record, review_data
 from oneof.app.review import ReviewData
 from oneof.app.review.decisions import Decisions
 from oneof.app.streaming import predict_file

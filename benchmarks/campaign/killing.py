@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from campaign import Failed
+from benchmarks.campaign import Failed
 
 SECONDS = 60.0
 CALLS = ("replace", "fsync", "write", "open", "rename", "unlink", "truncate", "ftruncate", "mkdir")

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.io import savemat
 
-from campaign import Attempt, Failed, begin
-from campaign.guarded import Guarded
-from campaign.killing import killed
-from campaign.labs import Inline, lab_results, local_worker, ray_worker, toy
-from campaign.subjects import ROWS, SETS, AfterEpochs, X, model, predictions, run
+from benchmarks.campaign import Attempt, Failed, begin
+from benchmarks.campaign.guarded import Guarded
+from benchmarks.campaign.killing import killed
+from benchmarks.campaign.labs import Inline, lab_results, local_worker, ray_worker, toy
+from benchmarks.campaign.subjects import ROWS, SETS, AfterEpochs, X, model, predictions, run
 from oneof.app.review import ReviewData
 from oneof.app.review.decisions import Decisions
 from oneof.classifier.persist import ModelError

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from campaign import Attempt, Failed
+from benchmarks.campaign import Attempt, Failed
 from oneof.lab.protocol import PAPER_RECIPE, Protocol
 from oneof.lab.protocols import default_rows
 from oneof.lab.records import Record, Records, read

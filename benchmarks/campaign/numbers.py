@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from campaign import Attempt, Failed, begin
+from benchmarks.campaign import Attempt, Failed, begin
 from oneof import PartialLabelClassifier
 from oneof.candidates import Candidates
 from oneof.methods import list_methods

@@ -15,9 +15,9 @@ from urllib.parse import quote_from_bytes
 import numpy as np
 from PIL import Image
 
-from campaign import Attempt, Failed, begin
-from campaign.mutations import TOKENS, mutated
-from campaign.subjects import ROWS, SETS
+from benchmarks.campaign import Attempt, Failed, begin
+from benchmarks.campaign.mutations import TOKENS, mutated
+from benchmarks.campaign.subjects import ROWS, SETS
 from oneof.app.review import ReviewData, server
 from oneof.app.review.server import ReviewServer
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 
-from campaign import Attempt, Failed, begin
+from benchmarks.campaign import Attempt, Failed, begin
 from oneof.candidates import Candidates
 from oneof.methods import make_method
 from oneof.nets import build_net

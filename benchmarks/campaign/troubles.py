@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from campaign import Failed, begin
-from campaign.killing import killed
-from campaign.subjects import (
+from benchmarks.campaign import Failed, begin
+from benchmarks.campaign.killing import killed
+from benchmarks.campaign.subjects import (
     SETS,
     AfterEpochs,
     model,

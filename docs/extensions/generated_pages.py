@@ -6,6 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from benchmarks import growth
 from gallery import gallery
 from method_pages import method_page, overview
 from paper_tables import paper_tables
@@ -28,6 +29,9 @@ def write_pages(folder: Path, results: Path) -> None:
     theory, figure = results / "theory" / "summary.json", folder / "results" / "theory" / "theory.png"
     if theory.exists() and out_of_date(figure, [theory]):
         save_figure(json.loads(theory.read_text(encoding="utf-8")), figure)
+    scale, figure = results / "scale" / "summary.json", folder / "results" / "scale" / "growth.png"
+    if scale.exists() and out_of_date(figure, [scale, Path(growth.__file__)]):
+        growth.draw(json.loads(scale.read_text(encoding="utf-8"))["growth"], figure)
     made[Path("paper-tables.md")] = paper_tables()
     made[Path("gallery.md")] = gallery(folder / "results")
     for path, text in made.items():

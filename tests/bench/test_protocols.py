@@ -122,6 +122,26 @@ def test_overrides():
     assert override(declared, BenchOptions()) == declared
 
 
+def test_a_row_that_fixes_an_option_keeps_it_unless_it_is_named():
+    declared = PROTOCOLS["sensitivity"]
+    made = override(declared, BenchOptions(set=["rplg.alpha=0.3", "rplg.meta_lr=0.01"]))
+    assert made.entry("rplg").params == {"alpha": 0.3, "meta_lr": 0.01}
+    assert made.entry("alpha 0.9").params == {"alpha": 0.9, "meta_lr": 0.01}
+    assert override(declared, BenchOptions(set=["alpha 0.9.alpha=0.95"])).entry("alpha 0.9").params == {
+        "alpha": 0.95
+    }
+    alone = PROTOCOLS["images-alpha"]
+    for methods in (None, ["alpha 0.9"]):
+        with pytest.raises(
+            ValueError, match=r"rows with rplg differ in alpha and keep theirs: .*alpha 0\.9\.\n"
+        ):
+            override(alone, BenchOptions(methods=methods, set=["rplg.alpha=0.3"]))
+    made = override(PROTOCOLS["images-clean-rows"], BenchOptions(set=["rplg.alpha=0.5"]))
+    assert {row.params["alpha"] for row in made.entries} == {0.5}, (
+        "what is the same in all rows can be changed"
+    )
+
+
 def test_a_net_that_is_named_twice_is_one():
     assert override(PROTOCOLS["table2"], BenchOptions(nets=["mlp", "mlp"])).nets == ("mlp",)
 

@@ -132,6 +132,32 @@ def test_incomplete_rows_say_their_n(folder, tmp_path):
     assert "n = 5 or 6" in as_markdown(grid(result.nets["linear"]))
 
 
+def test_ranks_are_among_the_rows_that_all_data_sets_have(tmp_path):
+    paths = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        paths.append(write_mat(tmp_path / name))
+    entries = default_rows("rplg", "cc", "proden", "oracle")
+    protocol = toy_protocol(paths[0], data=tuple(paths), entries=entries, reference="rplg", search=None)
+    scores = {"rplg": 0.8, "cc": 0.75, "proden": 0.7, "oracle": 0.9}
+    made = made_up_folder(tmp_path / "lab", protocol, scores)
+    (result,) = read_folder(made)
+    assert result.nets["linear"].mean_ranks() == {"rplg": 1.0, "cc": 2.0, "proden": 3.0}
+    assert "among" not in grid(result.nets["linear"]).notes[0]
+    lines = list(read(made / "records.jsonl"))
+    configs = [record["config"] for record in lines]
+    kept = [
+        line
+        for line, c in zip(lines, configs)
+        if (c["method"]["name"], c["data"]["name"]) != ("cc", paths[1])
+    ]
+    assert len(kept) == len(lines) - 3
+    (made / "records.jsonl").write_text("".join(map(as_line, kept)))
+    (result,) = read_folder(made)
+    assert result.nets["linear"].mean_ranks() == {"rplg": 1.0, "proden": 2.0}
+    assert "among the rows that all data sets have" in grid(result.nets["linear"]).notes[0]
+
+
 def test_a_table_needs_neither_its_methods_nor_its_reference(folder, monkeypatch):
     (result,) = read_folder(folder)
     monkeypatch.setattr("oneof.lab.tables.list_methods", list)  # those of a plugin that is not imported

@@ -370,7 +370,7 @@ def test_what_is_written_beside_the_sets_is_checked_too(tmp_path, ending):
     save_annotations(made, path)
     assert load_annotations(path).candidates == sets
     whole = path.read_bytes()
-    for place in range(0, len(whole), 17):  # benchmarks/campaign.py tries many more
+    for place in range(0, len(whole), 17):  # benchmarks/campaign tries many more
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         try:
             again = load_annotations(path)

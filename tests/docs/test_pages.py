@@ -52,6 +52,13 @@ def test_one_training_has_neither_a_spread_nor_a_rank_among_other_methods():
     assert line.endswith(f"| CIFAR-10 {mean:.2f} | not ranked |")
 
 
+def test_a_rank_is_said_where_other_methods_are_on_some_data_sets_only():
+    (line,) = (line for line in page_of("proden").splitlines() if "table1" in line)
+    ranks = lookup("results/table1/summary.json:mean_rank/images/by data")
+    assert line.endswith(f"| {ranks['proden']:.2f} of {len(ranks)} |")
+    assert ranks["proden"] <= len(ranks)
+
+
 def test_pages_are_written_once_and_old_ones_removed(tmp_path):
     results = tmp_path / "results"
     (results / "a").mkdir(parents=True)
@@ -73,7 +80,8 @@ def test_pages_are_written_once_and_old_ones_removed(tmp_path):
 def test_figures_are_drawn_from_the_records_and_once(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     shutil.copytree(ROOT / "results" / "digits", tmp_path / "results" / "digits")
-    shutil.copytree(ROOT / "results" / "theory", tmp_path / "results" / "theory")
+    for name in ("theory", "scale"):
+        shutil.copytree(ROOT / "results" / name, tmp_path / "results" / name)
     made = tmp_path / "generated"
     generated_pages.write_pages(made, tmp_path / "results")
     page = made / "results" / "digits" / "report.md"
@@ -81,10 +89,12 @@ def test_figures_are_drawn_from_the_records_and_once(tmp_path, monkeypatch):
     assert "figures/sizes.png" in pictures
     assert all((page.parent / picture).is_file() for picture in pictures)
     assert (made / "results" / "theory" / "theory.png").is_file()
+    assert (made / "results" / "scale" / "growth.png").is_file()
     assert not list((tmp_path / "results").rglob("*.png"))
     before = page.read_text(encoding="utf-8")
     monkeypatch.setattr(generated_pages, "drawn_report", None)  # nothing has changed: nothing is drawn again
     monkeypatch.setattr(generated_pages, "save_figure", None)
+    monkeypatch.setattr(generated_pages.growth, "draw", None)
     generated_pages.write_pages(made, tmp_path / "results")
     assert page.read_text(encoding="utf-8") == before
 

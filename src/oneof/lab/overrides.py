@@ -59,7 +59,7 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
     for setting in given.set:
         key, value = read_setting(setting, "rplg.alpha=0.3")
         try:  # now: else every job would fail, and its failure be recorded
-            made = _with_value(made, key, value)
+            made = _with_value(made, key, value, protocol)
             shared = {"lr": made.lr, "weight_decay": made.weight_decay}
             Recipe(**{**made.recipe, **made.report_recipe, **shared})
         except (TypeError, ValueError) as error:
@@ -98,7 +98,13 @@ def _chosen(protocol: Protocol, methods: Sequence[str]) -> tuple[Row, ...]:
     return tuple(found.values())
 
 
-def _with_value(protocol: Protocol, key: str, value: Any) -> Protocol:
+def _varied(declared: Protocol, row: Row, name: str) -> bool:
+    """Whether the rows of a method differ in an option: one named "alpha 0.9" then has no other alpha."""
+    values = [e.params.get(name, "its default") for e in declared.entries if e.method == row.method]
+    return any(value != values[0] for value in values)
+
+
+def _with_value(protocol: Protocol, key: str, value: Any, declared: Protocol) -> Protocol:
     """With `recipe.epochs`, `search.seed`, `lr` or `rplg.alpha` (a method's hyper-parameter) set."""
     owner, dot, name = key.rpartition(".")
     search = protocol.search
@@ -123,10 +129,16 @@ def _with_value(protocol: Protocol, key: str, value: Any) -> Protocol:
             raise LabError(f"write a list, such as search.{name}=[{value}].")
         change: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value}
         return replace(protocol, search=replace(search, **change))
-    entries = [e for e in protocol.entries if owner in (e.label, e.method)]
-    if not entries:
+    named = [e for e in protocol.entries if owner in (e.label, e.method)]
+    if not named:
         raise LabError(f"{protocol.name} has no method {owner!r}.")
-    make_method(entries[0].method, {name: value})
+    make_method(named[0].method, {name: value})
+    entries = [e for e in named if e.label == owner or name not in e.params or not _varied(declared, e, name)]
+    if not entries:
+        raise LabError(
+            f"the rows with {owner} differ in {name} and keep theirs: {', '.join(e.label for e in named)}.\n"
+            f"  Write a row's label in place of {owner} to change that row."
+        )
     if search is not None and search.grids:  # a value that is given is not searched
         methods = {e.method for e in entries}
         grids = {

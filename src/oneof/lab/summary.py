@@ -106,12 +106,32 @@ class NetResult:
         for rows in self.rows.values():
             _place(rows, self.protocol.reference)
 
+    @cached_property
+    def everywhere(self) -> list[str]:
+        """The ranked rows that every data set has."""
+        shown = list(self.rows.values())
+        return [
+            name
+            for name in self.labels
+            if shown and all(name in rows and rows[name].ranked for rows in shown)
+        ]
+
+    @property
+    def rows_differ(self) -> bool:
+        """Whether a ranked row is missing from some data set."""
+        return any(
+            cell.ranked and name not in self.everywhere
+            for rows in self.rows.values()
+            for name, cell in rows.items()
+        )
+
     def mean_ranks(self) -> dict[str, float]:
-        """Mean over data sets of the mean rank over splits; rows that some data set lacks are left out."""
-        found = [{n: c.rank for n, c in rows.items() if c.rank is not None} for rows in self.rows.values()]
-        per_set = [by_row for by_row in found if by_row]
-        everywhere = [name for name in self.labels if per_set and all(name in by_row for by_row in per_set)]
-        return {name: float(np.mean([by_row[name] for by_row in per_set])) for name in everywhere}
+        """Mean over data sets of the mean rank over splits, among the rows that every data set has."""
+        per_set = [
+            _ranks_over_splits([rows[name] for name in self.everywhere]) for rows in self.rows.values()
+        ]
+        found = [values for values in per_set if values]
+        return dict(zip(self.everywhere, map(float, np.mean(found, axis=0)))) if found else {}
 
     def ranking(self) -> CriticalDifference | None:
         """Ranks of the mean accuracies over the data sets."""
@@ -131,15 +151,19 @@ def _place(rows: dict[str, CellResult], reference: str) -> None:
     """Say of every row on a data set how it stands beside the others."""
     ranked = [cell for cell in rows.values() if cell.ranked]
     highest = max((round(cell.mean, 2) for cell in ranked), default=0.0)
-    shared = sorted(set.intersection(*(set(cell.test) for cell in ranked))) if ranked else []
     for cell in ranked:
         cell.best = round(cell.mean, 2) == highest
-    if shared:
-        for cell, rank in zip(ranked, ranks([[cell.test[seed] for cell in ranked] for seed in shared])):
-            cell.rank = float(rank)
+    for cell, rank in zip(ranked, _ranks_over_splits(ranked)):
+        cell.rank = rank
     for label, cell in rows.items():
         if reference in rows and label != reference:
             cell.comparison = compare(rows[reference].test, cell.test)
+
+
+def _ranks_over_splits(cells: list[CellResult]) -> list[float]:
+    """Mean ranks among cells of a data set over the splits that all of them have; empty: they share none."""
+    shared = sorted(set.intersection(*(set(cell.test) for cell in cells))) if cells else []
+    return ranks([[cell.test[seed] for cell in cells] for seed in shared]).tolist() if shared else []
 
 
 class Result:

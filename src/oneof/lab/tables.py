@@ -127,6 +127,8 @@ def notes(part: NetResult) -> list[str]:
     """What stands below every table."""
     result, p, cells = part.result, part.protocol, part.cells
     counts, failed = sorted({len(c.records) for c in cells if c.records}), sum(c.failed for c in cells)
+    among = ", among the rows that all data sets have" if part.rows_differ else ""
+    ranked = f"Mean rank: over {{}}{among}; 1 is best."
     if failed and failed == sum(c.planned for c in cells):
         lines = ["No reported training succeeded; --retry-failed runs them again."]
     elif not counts:
@@ -134,9 +136,7 @@ def notes(part: NetResult) -> list[str]:
         if p.search is not None:
             lines += ["Hyper-parameters are searched first; --configurations 1 takes the defaults instead."]
     elif len({seed for c in cells for seed in c.test}) == 1:
-        lines = [
-            "Test accuracy in % of one split: no spread, no tests. Mean rank: over data sets; 1 is best."
-        ]
+        lines = [f"Test accuracy in % of one split: no spread, no tests. {ranked.format('data sets')}"]
     else:
         n = " or ".join(map(str, counts))
         parts = [f"Test accuracy in %, mean ± standard deviation over n = {n} splits."]
@@ -145,7 +145,7 @@ def notes(part: NetResult) -> list[str]:
             parts.append(f"•/◦: {name} significantly better/worse (paired t-test, 0.05).")
         else:
             parts.append(f"No tests: they compare with {name}, which has no row here (--methods).")
-        lines = [" ".join([*parts, "Mean rank: over splits, then data sets; 1 is best."])]
+        lines = [" ".join([*parts, ranked.format("splits, then data sets")])]
     if any(c.selection_minus_test is not None for c in cells):
         lines.append(
             f"{SELECTION.capitalize()}: accuracy on the selection rows (the validation rows, from which some "

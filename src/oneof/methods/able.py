@@ -39,7 +39,7 @@ from oneof.methods.targets import best_candidate, candidate_softmax
 )
 @dataclass(frozen=True)
 class Able(Method):
-    """Contrastive positives from every candidate label, weighted by the confidence in it."""
+    """Contrastive learning with positives from every candidate label, weighted by confidence."""
 
     weight: float = hyper(1.0, choices=(0.5, 1.0, 2.0), text="weight of the contrastive loss")
     temperature: float = hyper(0.1, choices=(0.03, 0.05, 0.07, 0.09, 0.1), text="τ of the contrastive loss")

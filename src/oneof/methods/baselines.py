@@ -12,7 +12,7 @@ from oneof.methods.targets import uniform
 @register("average", year=2011, venue="baseline", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class Average(Method):
-    """Every candidate is equally right, for ever: cross-entropy against 1/|S|."""
+    """Every candidate stays equally likely: cross-entropy against 1/|S|."""
 
     watched = ()
     capturable = True
@@ -26,7 +26,7 @@ class Average(Method):
 @register("clean-only", year=0, venue="baseline", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class CleanOnly(Method):
-    """Supervised training on the clean rows alone: what the candidate sets add is what is above it."""
+    """Supervised training on the clean rows alone: what candidate sets have to improve on."""
 
     watched = ()
     capturable = True
@@ -51,7 +51,7 @@ class CleanOnly(Method):
 @register("oracle", year=0, venue="reference", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class Oracle(Method):
-    """Supervised training on the hidden true labels: what disambiguation could reach at best."""
+    """Supervised training on the hidden true labels: the best that disambiguation could reach."""
 
     capturable = True
     shardable = True

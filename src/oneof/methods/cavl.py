@@ -28,7 +28,7 @@ from oneof.methods.rc import Rc
 @register("cavl", year=2022, venue="ICLR", forwards=2, backwards=1)
 @dataclass(frozen=True)
 class Cavl(Rc):
-    """A hard choice: after every step the candidate with the largest class activation value."""
+    """Hard labels: after every step, the candidate with the largest class activation value."""
 
     # loss and forward pass after the step are RC's; only the rule for the next target differs
 

@@ -22,7 +22,7 @@ from oneof.methods.losses import mean_of, set_loss
 @register("cc", year=2020, venue="NeurIPS", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class Cc(Method):
-    """Maximum likelihood of the candidate set itself; nothing is stored per row."""
+    """Maximum likelihood of the candidate set; nothing is stored per row."""
 
     watched = ()
     capturable = True

@@ -27,7 +27,7 @@ from oneof.methods.targets import EXPONENT
 @register("crowd", year=2026, venue="oneof", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class Crowd(Method):
-    """PRODEN with all labels possible and the answers of the crowd, weighed by who gave them, as evidence."""
+    """PRODEN with every label possible and crowd answers, weighted by who gave them, as evidence."""
 
     exponent: float = hyper(EXPONENT, low=0.125, high=1.0, log=True, text="how much the answers count")
 

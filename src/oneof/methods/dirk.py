@@ -51,7 +51,7 @@ LONGEST_MEMORY = 0.5  # epochs of the teacher
 @register("dirk", year=2024, venue="AAAI", forwards=2, backwards=1)
 @dataclass(frozen=True)
 class Dirk(Method):
-    """Self-distillation from a moving average whose every candidate beats every other label."""
+    """Self-distillation from a moving-average teacher whose candidates always outrank other labels."""
 
     momentum: float = hyper(0.99, choices=(0.5, 0.9, 0.99), text="m, memory of the teacher")
 
@@ -82,13 +82,13 @@ class Dirk(Method):
 )
 @dataclass(frozen=True)
 class DirkRef(Dirk):
-    """DIRK with a contrastive loss between rows of similar rectified confidence."""
+    """DIRK plus a contrastive loss between rows with similar rectified confidence."""
 
     weight: float = hyper(1.0, choices=(0.1, 0.3, 0.5, 0.7, 0.9, 1.0), text="weight of the contrastive loss")
     start: int = hyper(178, low=50, high=1000, log=True, text="steps before labels choose the positives")
     confidence_temperature: float = hyper(0.4, choices=(0.2, 0.4, 0.6), text="τ_d, of similar confidences")
     temperature: float = hyper(0.07, choices=(0.03, 0.05, 0.07, 0.09), text="τ_f of the contrastive loss")
-    queue: int = hyper(4096, choices=(4096, 8192), text="old keys that are kept")
+    queue: int = hyper(4096, choices=(4096, 8192), text="number of old keys kept")
     size: int = hyper(128, choices=(64, 128, 256), text="length of an embedding")
 
     views = ("strong", "weak", "strong2")

@@ -50,9 +50,9 @@ def _weight(name: str, text: str) -> Any:
 @register("idgp", year=2023, venue="ICLR", forwards=2, backwards=2, note="three views on images")
 @dataclass(frozen=True)
 class Idgp(Method):
-    """Two networks: one draws the true label, one draws the wrong labels that join it."""
+    """Two networks model how sets arise: one the true label, the other the wrong ones added to it."""
 
-    warm_up: int = hyper(10, choices=(5, 10, 15, 20), text="epochs in which each network is on its own")
+    warm_up: int = hyper(10, choices=(5, 10, 15, 20), text="epochs before the networks learn from each other")
     f_temperature: float = hyper(1.0, low=0.5, high=10.0, log=True, text="T₁ of f's softmax")
     g_temperature: float = hyper(1.0, low=0.5, high=10.0, log=True, text="T₂ of g's sigmoid")
     alpha: float = _weight("α", "f against its own past")
@@ -61,7 +61,9 @@ class Idgp(Method):
     gamma: float = _weight("γ", "g against f and the sets")
     delta: float = _weight("δ", "consistency of f, without temperature")
     eta: float = _weight("η", "consistency of g, without temperature")
-    ramp: float = hyper(0.2, low=0.1, high=0.5, text="share of the epochs in which consistency fades in")
+    ramp: float = hyper(
+        0.2, low=0.1, high=0.5, text="share of the epochs over which consistency is phased in"
+    )
     g_lr: float = hyper(1.0, low=0.1, high=10.0, log=True, text="learning rate of g relative to that of f")
     g_decay: float | None = hyper(None, low=1e-5, high=1e-3, log=True, text="weight decay of g; None: as f")
 

@@ -32,7 +32,7 @@ from oneof.nets.base import peek
 @register("lws", year=2021, venue="ICML", forwards=2, backwards=1)
 @dataclass(frozen=True)
 class Lws(Method):
-    """Bounded one-versus-rest losses; candidates against the rest, traded off by a leverage."""
+    """Bounded one-versus-rest losses; a leverage balances candidates against all other labels."""
 
     capturable = True
     shardable = True

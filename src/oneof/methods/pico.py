@@ -56,7 +56,7 @@ class Pico(Method):
     weight: float = hyper(0.5, choices=(0.5, 1.0), text="λ, weight of the contrastive loss")
     prototype_momentum: float = hyper(0.99, choices=(0.9, 0.99), text="γ, memory of the prototypes")
     key_momentum: float = hyper(0.999, choices=(0.9, 0.999), text="m, memory of the key encoder")
-    queue: int = hyper(8192, choices=(4096, 8192), text="old keys that are kept")
+    queue: int = hyper(8192, choices=(4096, 8192), text="number of old keys kept")
     size: int = hyper(128, choices=(64, 128, 256), text="length of an embedding")
     temperature: float = hyper(0.07, low=0.03, high=0.1, text="τ of the contrastive loss")
     first_memory: float = hyper(0.95, low=0.9, high=0.99, text="φ, memory of the targets, at the start")

@@ -40,7 +40,7 @@ class Plcr(Proden):
     """All views agree on one distribution over the candidates; all other labels are pushed down."""
 
     weight: float = hyper(1.0, choices=(0.5, 1.0, 2.0), text="λ, the final weight of the consistency term")
-    ramp: float = hyper(0.5, choices=(0.25, 0.5, 1.0), text="share of the epochs in which λ grows from 0")
+    ramp: float = hyper(0.5, choices=(0.25, 0.5, 1.0), text="share of the epochs over which λ grows from 0")
 
     views = ("weak", "strong", "strong2")
     capturable = True

@@ -39,7 +39,7 @@ STALLED = 1e-4  # share of all n · c entries below which a removal counts as st
 @register("pop", year=2023, venue="ICML", forwards=1, backwards=1, note="three views on images")
 @dataclass(frozen=True)
 class Pop(Method):
-    """Self-training that removes, for good, labels the model has stopped believing."""
+    """Self-training that permanently removes candidates the model no longer believes."""
 
     theta: float = hyper(
         1e-3, low=10**-4.5, high=10**-2.5, log=True, text="remove a label below this share of the row's best"
@@ -48,7 +48,7 @@ class Pop(Method):
         1e-3, low=10**-4.5, high=10**-2.5, log=True, text="how fast theta grows once few labels are removed"
     )
     warm_up: int = hyper(20, choices=(10, 15, 20), text="epochs before the first removal")
-    window: int = hyper(5, low=3, high=7, text="epochs between removals, and averaged for them")
+    window: int = hyper(5, low=3, high=7, text="epochs between removals, and how many are averaged for one")
 
     views = ("weak", "strong", "strong2")
     shardable = True

@@ -21,7 +21,7 @@ from oneof.methods.targets import candidate_softmax
 @register("proden", year=2020, venue="ICML", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class Proden(Method):
-    """Self-training: a row's target is the model's own opinion, one visit ago, within its candidates."""
+    """Self-training: a row's target is the model's previous prediction, restricted to its candidates."""
 
     capturable = True
     shardable = True

@@ -30,7 +30,7 @@ from oneof.nets.base import peek
 @register("rc", year=2020, venue="NeurIPS", forwards=2, backwards=1)
 @dataclass(frozen=True)
 class Rc(Proden):
-    """Importance weights within the candidate set, estimated again after every step."""
+    """Importance weights over the candidate set, re-estimated after every step."""
 
     capturable = True
     shardable = True

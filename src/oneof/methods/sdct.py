@@ -48,11 +48,11 @@ from oneof.methods.targets import candidate_softmax
 )
 @dataclass(frozen=True)
 class Sdct(Method):
-    """Two networks that learn from rows they have made up their mind about, and admit others by class."""
+    """Two networks that learn from the rows they are sure of and admit others class by class."""
 
-    warm_up: float = hyper(0.13, low=0.05, high=0.3, text="share of the epochs of plain self-training")
+    warm_up: float = hyper(0.13, low=0.05, high=0.3, text="share of the epochs spent on plain self-training")
     ramp_up: float = hyper(
-        0.22, low=0.1, high=0.5, text="share of the epochs until further losses count fully"
+        0.22, low=0.1, high=0.5, text="share of the epochs until the other losses have full weight"
     )
     expand: float = hyper(
         0.67, low=0.4, high=0.9, text="share of the epochs after which further rows may join"

@@ -50,10 +50,12 @@ SET_WEIGHT = 0.01
 @register("valen", year=2021, venue="NeurIPS", forwards=2, backwards=2, note="three views on images")
 @dataclass(frozen=True)
 class Valen(Method):
-    """Targets are samples from a Dirichlet posterior that an encoder learns beside the classifier."""
+    """Targets are sampled from a Dirichlet posterior learned by an encoder alongside the classifier."""
 
     warm_up: int = hyper(10, choices=(10, 20, 30), text="epochs of self-training before the encoder joins")
-    gamma: float = hyper(10.0, low=0.02, high=20.0, log=True, text="γ, encoder against classifier's belief")
+    gamma: float = hyper(
+        10.0, low=0.02, high=20.0, log=True, text="γ, encoder's weight against the classifier's belief"
+    )
     beta: float = hyper(0.1, low=1e-4, high=10.0, log=True, text="β, Kullback-Leibler term of the encoder")
     correct: float = hyper(0.2, low=0.2, high=1.0, text="share of the encoder's sample in the target")
     reconstruct: float = hyper(0.01, choices=(0.01, 1.0), text="c_x, weight of reconstructing the input")

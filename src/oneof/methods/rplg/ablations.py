@@ -17,7 +17,7 @@ from oneof.methods.rplg.rplg import Rplg, RplgNm
 @register("rplg-no-rollback", year=2025, venue="NeurIPS", forwards=3, backwards=2)
 @dataclass(frozen=True)
 class RplgNoRollback(Rplg):
-    """RPLG that stays at the virtual step: the real one starts there (the authors' rebuttal)."""
+    """RPLG without rollback: the real step starts where the virtual one ended (the authors' rebuttal)."""
 
     def before_real_step(
         self, state: State, batch: Batch, z: Tensor, u: Opinions, ahead: LookAhead
@@ -33,7 +33,7 @@ class RplgNoRollback(Rplg):
 @register("rplg-new-u", year=2025, venue="NeurIPS", forwards=2, backwards=1)
 @dataclass(frozen=True)
 class RplgNewU(Rplg):
-    """RPLG that asks the branches again after the meta step (the authors' rebuttal)."""
+    """RPLG that recomputes the branches' opinions after the meta step (the authors' rebuttal)."""
 
     def before_real_step(
         self, state: State, batch: Batch, z: Tensor, u: Opinions, ahead: LookAhead

@@ -35,13 +35,13 @@ from oneof.nets import evaluation_mode
 @register("rplg+", year=2026, venue="oneof", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class RplgPlus(Reduction):
-    """RPLG whose branches weigh 1 − mu_j, corrected by what clean rows tell; they are not needed."""
+    """RPLG with branch weights 1 − mu_j, corrected by clean rows if there are any."""
 
     meta_lr: float = hyper(3e-3, low=1e-4, high=1e-2, log=True, text="learning rate of the meta-learner")
     meta_decay: float = hyper(1e-3, low=1e-5, high=1e-2, log=True, text="weight decay of the meta-learner")
     meta_hidden: int = hyper(0, text="hidden units of the meta-learner; 0 is linear")
     clean_batch: int = hyper(64, text="clean rows the meta-learner sees in a step")
-    shrink: float = hyper(1.0, text="how firmly g is held at 0 where clean rows are few")
+    shrink: float = hyper(1.0, text="how strongly g is pulled to 0 when clean rows are few")
 
     capturable = True
     shardable = True

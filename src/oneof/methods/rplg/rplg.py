@@ -39,7 +39,7 @@ from oneof.methods.targets import candidate_softmax
 @register("rplg-nm", year=2025, venue="NeurIPS", forwards=1, backwards=1)
 @dataclass(frozen=True)
 class RplgNm(Reduction):
-    """RPLG without its meta-learner: all candidate branches weigh the same (the paper's ablation)."""
+    """RPLG without its meta-learner: all candidate branches have equal weight (the paper's ablation)."""
 
     capturable = True
     shardable = True
@@ -70,7 +70,7 @@ class RplgNm(Reduction):
 @register("rplg", year=2025, venue="NeurIPS", forwards=2, backwards=1)
 @dataclass(frozen=True)
 class Rplg(Reduction):
-    """Second opinions from models that each work without one label, weighed by a meta-learner."""
+    """Second opinions from branches that each leave out one label, weighted by a meta-learner."""
 
     meta_gradient: Literal["exact", "difference", "head", "unrolled"] = hyper(
         "head", text="how the look-ahead is differentiated"

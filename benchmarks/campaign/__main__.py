@@ -1,7 +1,7 @@
 """A campaign of faults: kills, damage, hostile input, thousands of times, and what came of it.
 
-    python benchmarks/campaign.py --part faults --minutes 10               goes on where the last call ended
-    python benchmarks/campaign.py --part faults --seed 4711 --tries 1      one attempt again
+    python -m benchmarks.campaign --part faults --minutes 10               goes on where the last call ended
+    python -m benchmarks.campaign --part faults --seed 4711 --tries 1      one attempt again
 
 Every attempt has a seed and does all it does by that seed. What an attempt that failed has left is kept
 beside the summary, `results/campaign/PART.json`: tries, hits (the fault was noticed, or had an effect; a try
@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from campaign import PARTS, Attempt
-from common import print_json, print_table, versions
+from benchmarks.campaign import PARTS, Attempt
+from benchmarks.common import print_json, print_table, versions
 from oneof.tables.files import write_text
 
 
@@ -74,7 +74,7 @@ def main() -> None:
     failed: list[dict[str, Any]] = []
     seed = first
     with tempfile.TemporaryDirectory() as work:
-        attempt = import_module(f"campaign.{chosen.part}").start(Path(work) / "templates")
+        attempt = import_module(f"benchmarks.campaign.{chosen.part}").start(Path(work) / "templates")
         end = time.monotonic() + 60 * chosen.minutes
         while seed < first + chosen.tries and time.monotonic() < end:
             folder = Path(work) / str(seed)
