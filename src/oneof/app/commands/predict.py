@@ -46,7 +46,7 @@ class Predict:
     """Encoding of a CSV file; default: found out."""
     embed: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """Folder of the sentence-transformers model, where the model was fitted with --embed."""
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: Annotated[Wishes, arg(name="output")] = field(default_factory=Wishes)
 
     def run(self) -> int:
         from rich.progress import TextColumn
