@@ -16,7 +16,7 @@ from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
 from oneof.candidates.compact import DENSE, row_blocks
-from oneof.candidates.questions import about_features, ask
+from oneof.candidates.questions import Question, about_features, ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
@@ -130,7 +130,9 @@ class TrainingData:
             labels = [name for name in self.label_columns() if name not in without]
             without += labels
             self.notes.extend(
-                f'left out: column "{name}" holds class names; use it with --clean, or with --features'
+                f'left out: column "{name}" holds an annotator\'s answers, as --ignore {name} would do'
+                if name in self.people
+                else f'left out: column "{name}" holds class names; use it with --clean, or with --features'
                 for name in labels
             )
             self._ask_about({n: values for n, values in self.table.columns.items() if n not in without})
@@ -153,7 +155,18 @@ class TrainingData:
             n, c = self.candidates.shape
             some = np.linspace(0, n - 1, min(n, DENSE // c)).astype(np.int64)
             seen = Table(self.table.path, features).take(some).columns
-            ask(about_features(seen, self.candidates.rows(some)), self.accept, self.source)
+            mask, others = self.candidates.rows(some), dict(seen)
+            theirs = {name: others.pop(name) for name in seen if name in self.people}
+            answers = [
+                Question(
+                    f'column "{name}" holds the answers of an annotator, from which the candidates come: '
+                    f"new rows will not have it.\n  Leave it out: --ignore {name}.",
+                    question.answers,
+                )
+                for name, values in theirs.items()
+                for question in about_features({name: values}, mask)
+            ]
+            ask([*answers, *about_features(others, mask)], self.accept, self.source)
 
     def _in_a_file(self) -> np.ndarray | None:
         """The features, where they are one memory-mapped array of float32 without gaps, else None."""
@@ -172,12 +185,16 @@ class TrainingData:
             return None if rest is None else _image_arrays(rest)[0]
         return encoder.transform(rest)
 
+    @property
+    def people(self) -> set[str]:
+        """The annotators, where the file of candidates names them; a table may have a column of each."""
+        return set(self.answers.workers) if self.answers is not None and self.answers.named else set()
+
     def label_columns(self) -> list[str]:
         """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
         assert self.table is not None
         classes = {spelling_of(str(name)) for name in self.candidates.classes}
-        people = set(self.answers.workers) if self.answers is not None and self.answers.named else set()
-        found = []
+        people, found = self.people, []
         for name, values in self.table.columns.items():
             if isinstance(values, list) and all(isinstance(v, str) or is_missing(v) for v in values):
                 texts = {v.strip() for v in values if not is_missing(v)}
