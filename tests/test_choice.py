@@ -48,6 +48,13 @@ def test_the_winner_is_a_model_like_any_other(chosen, tmp_path):
     assert oneof.load(tmp_path / "again").selection_ == chosen.selection_
 
 
+def test_calibrating_the_chosen_model_leaves_the_choice_as_it_is(chosen):
+    before, plain = chosen.predict_proba(X), chosen.chosen_model()
+    plain.calibrate(X, np.array(["ant", "bee", "cow"])[Y])
+    assert not np.allclose(plain.predict_proba(X), before, atol=1e-6)
+    np.testing.assert_array_equal(chosen.predict_proba(X), before)
+
+
 def test_the_selection_tells_how_it_was_made(chosen):
     first, *others = chosen.selection_
     wanted = {"name", "kind", "score", "standard_error", "rounds", "seconds", "chosen", "as_good"}
