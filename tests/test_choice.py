@@ -141,6 +141,13 @@ def test_callbacks_hear_of_comparisons_and_of_the_last_fit():
     assert heard[len(compared) :] == model.history_
 
 
+def test_the_progress_of_a_choice_ends_at_its_total(capsys):
+    auto(verbose=True).fit(X, MASK)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("choosing")]
+    done, total = lines[-1].split()[1].split("/")
+    assert done == total
+
+
 def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     first = auto(run=tmp_path / "run").fit(X, MASK)
     fitted = []

@@ -179,10 +179,12 @@ class Comparison:
         over = self.files.read("over") is not None
         with showing(progress, "choosing", total):
             for number, fold in enumerate(folds):
+                # who is left out counts too: the last one is the last of all
+                first = (total if number else len(there)) - len(there)
                 judged: list[Contender] = []
                 if not over:
                     self.ask_cluster([(contender, fold) for contender in there])
-                for contender in there:
+                for place, contender in enumerate(there, first):
                     missing = self.files.read(*contender.key(fold)) is None
                     if missing and (over or self.out_of_time(contender)):
                         continue
@@ -192,7 +194,7 @@ class Comparison:
                     judged.append(contender)
                     reached = score(contender, self.data)
                     facts = {"contender": contender.name, "round": number, "score": reached}
-                    progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
+                    progress.epoch({"epoch": place, "loss": 1 - reached, **facts})
                     done += 1
                 methods = [c for c in ordered(judged, self.data) if not c.is_baseline]
                 # the best first: where time runs out in the next round, it was not spent on the others
