@@ -1,9 +1,11 @@
 """`method="auto"`: compared out of fold, bounded, resumable, and honest about baselines."""
 
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
@@ -163,6 +165,29 @@ def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
     auto(run=tmp_path / "other").fit(X[:60], MASK[:60])
     assert len(fitted) > 5
+
+
+def own_net(inputs, n_classes, width=8):
+    return torch.nn.Sequential(
+        torch.nn.Linear(inputs, width), torch.nn.ReLU(), torch.nn.Linear(width, n_classes)
+    )
+
+
+@pytest.mark.parametrize("what", ["random_state", "net"])
+def test_a_run_folder_knows_its_folds_again_with_a_random_state_or_a_function(tmp_path, what):
+    def fit(width=8):
+        state = np.random.RandomState(1) if what == "random_state" else 1
+        net = (lambda d, c: own_net(d, c, width)) if what == "net" else "mlp"
+        auto(random_state=state, net=net, run=tmp_path / "run", epochs=3).fit(X, MASK)
+        return {path.name for path in (tmp_path / "run" / "choice").iterdir()}
+
+    first = fit()
+    assert fit() == first
+    if what == "net":
+        shutil.rmtree(tmp_path / "run" / "checkpoint")  # of the last fit
+        for file in ("config.json", "done"):
+            (tmp_path / "run" / file).unlink()
+        assert len(fit(width=5)) > len(first)  # another function of the same name
 
 
 def test_what_a_stopped_run_had_decided_stays_decided(tmp_path, monkeypatch):

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import clone
 
 from oneof.candidates.compact import DENSE
@@ -44,6 +45,7 @@ from oneof.classifier.contenders import (
     baseline_labels,
     checked_groups,
     fit_baseline,
+    makes_nets,
     portfolio,
     promising,
     some_rows_of,
@@ -135,6 +137,11 @@ class Comparison:
         shared = self.model.get_params(deep=False)
         for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device", "cluster"):
             shared.pop(name)
+        if isinstance(shared["random_state"], np.random.RandomState):
+            shared["random_state"] = "RandomState"  # the seed it gave is in the key; its address is another
+        if self.model.run is not None and makes_nets(self.model.net):
+            # a function has an address too: what it makes counts, and stays the same
+            shared["net"] = made_by(self.model.net, self.data.x, self.data.candidates.n_classes)
         self.files = FoldFiles.of(self.model.run, self.data, repr((shared, self.seed)))
         entries = portfolio(self.model, self.data, self.longest())
         self.contenders = [entry.unjudged(self.data) for entry in entries]
@@ -292,6 +299,13 @@ class Comparison:
                 if isinstance(found, ClusterError):
                     raise found
                 self.files.hold(found, *key)
+
+
+def made_by(net: Any, x: np.ndarray, n_classes: int) -> str:
+    """The layers that a function of the user makes for such inputs, in words."""
+    with torch.random.fork_rng(devices=[]):
+        made = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    return f"{getattr(net, '__qualname__', '')} {made}"
 
 
 def survivors(n: int) -> int:
