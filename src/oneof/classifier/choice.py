@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import clone
 
 from oneof.candidates.compact import DENSE
@@ -50,6 +49,7 @@ from oneof.classifier.contenders import (
     promising,
     some_rows_of,
 )
+from oneof.classifier.settings import made_by
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, only_plain_entries, write_with
@@ -70,8 +70,6 @@ FACTOR = 3
 LAST_FIT = 1.5
 """Time of the last fit, on all rows, in trainings on all folds but one; every fold that judges the winner in
 the end takes one more."""
-
-
 COMPARING = 0.5
 """Share of a budget for a comparison on some of the rows; the last fit has the rest."""
 
@@ -140,7 +138,6 @@ class Comparison:
         if isinstance(shared["random_state"], np.random.RandomState):
             shared["random_state"] = "RandomState"  # the seed it gave is in the key; its address is another
         if self.model.run is not None and makes_nets(self.model.net):
-            # a function has an address too: what it makes counts, and stays the same
             shared["net"] = made_by(self.model.net, self.data.x, self.data.candidates.n_classes)
         self.files = FoldFiles.of(self.model.run, self.data, repr((shared, self.seed)))
         entries = portfolio(self.model, self.data, self.longest())
@@ -186,7 +183,6 @@ class Comparison:
         over = self.files.read("over") is not None
         with showing(progress, "choosing", total):
             for number, fold in enumerate(folds):
-                # who is left out counts too: the last one is the last of all
                 first = (total if number else len(there)) - len(there)
                 judged: list[Contender] = []
                 if not over:
@@ -299,13 +295,6 @@ class Comparison:
                 if isinstance(found, ClusterError):
                     raise found
                 self.files.hold(found, *key)
-
-
-def made_by(net: Any, x: np.ndarray, n_classes: int) -> str:
-    """The layers that a function of the user makes for such inputs, in words."""
-    with torch.random.fork_rng(devices=[]):
-        made = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
-    return f"{getattr(net, '__qualname__', '')} {made}"
 
 
 def survivors(n: int) -> int:

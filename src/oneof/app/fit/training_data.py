@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from oneof.app.fit.columns import about_columns, people_in
 from oneof.app.fit.ids import as_ids, distinct_rows, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
 from oneof.candidates.compact import DENSE, row_blocks
-from oneof.candidates.questions import Question, about_features, ask
+from oneof.candidates.questions import ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
@@ -131,7 +132,7 @@ class TrainingData:
             without += labels
             self.notes.extend(
                 f'left out: column "{name}" holds an annotator\'s answers, as --ignore {name} would do'
-                if name in self.people
+                if name in people_in(self.answers)
                 else f'left out: column "{name}" holds class names; use it with --clean, or with --features'
                 for name in labels
             )
@@ -155,18 +156,8 @@ class TrainingData:
             n, c = self.candidates.shape
             some = np.linspace(0, n - 1, min(n, DENSE // c)).astype(np.int64)
             seen = Table(self.table.path, features).take(some).columns
-            mask, others = self.candidates.rows(some), dict(seen)
-            theirs = {name: others.pop(name) for name in seen if name in self.people}
-            answers = [
-                Question(
-                    f'column "{name}" holds the answers of an annotator, from which the candidates come: '
-                    f"new rows will not have it.\n  Leave it out: --ignore {name}.",
-                    question.answers,
-                )
-                for name, values in theirs.items()
-                for question in about_features({name: values}, mask)
-            ]
-            ask([*answers, *about_features(others, mask)], self.accept, self.source)
+            mask = self.candidates.rows(some)
+            ask(about_columns(seen, mask, people_in(self.answers)), self.accept, self.source)
 
     def _in_a_file(self) -> np.ndarray | None:
         """The features, where they are one memory-mapped array of float32 without gaps, else None."""
@@ -185,16 +176,11 @@ class TrainingData:
             return None if rest is None else _image_arrays(rest)[0]
         return encoder.transform(rest)
 
-    @property
-    def people(self) -> set[str]:
-        """The annotators, where the file of candidates names them; a table may have a column of each."""
-        return set(self.answers.workers) if self.answers is not None and self.answers.named else set()
-
     def label_columns(self) -> list[str]:
         """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
         assert self.table is not None
         classes = {spelling_of(str(name)) for name in self.candidates.classes}
-        people, found = self.people, []
+        people, found = people_in(self.answers), []
         for name, values in self.table.columns.items():
             if isinstance(values, list) and all(isinstance(v, str) or is_missing(v) for v in values):
                 texts = {v.strip() for v in values if not is_missing(v)}
