@@ -1,9 +1,11 @@
 """`method="auto"`: compared out of fold, bounded, resumable, and honest about baselines."""
 
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
@@ -46,6 +48,13 @@ def test_the_winner_is_a_model_like_any_other(chosen, tmp_path):
     assert chosen.selection_note_ in (tmp_path / "model" / "README.md").read_text()
     again.save(tmp_path / "again")
     assert oneof.load(tmp_path / "again").selection_ == chosen.selection_
+
+
+def test_calibrating_the_chosen_model_leaves_the_choice_as_it_is(chosen):
+    before, plain = chosen.predict_proba(X), chosen.chosen_model()
+    plain.calibrate(X, np.array(["ant", "bee", "cow"])[Y])
+    assert not np.allclose(plain.predict_proba(X), before, atol=1e-6)
+    np.testing.assert_array_equal(chosen.predict_proba(X), before)
 
 
 def test_the_selection_tells_how_it_was_made(chosen):
@@ -134,6 +143,13 @@ def test_callbacks_hear_of_comparisons_and_of_the_last_fit():
     assert heard[len(compared) :] == model.history_
 
 
+def test_the_progress_of_a_choice_ends_at_its_total(capsys):
+    auto(verbose=True).fit(X, MASK)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("choosing")]
+    done, total = lines[-1].split()[1].split("/")
+    assert done == total
+
+
 def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     first = auto(run=tmp_path / "run").fit(X, MASK)
     fitted = []
@@ -149,6 +165,29 @@ def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
     auto(run=tmp_path / "other").fit(X[:60], MASK[:60])
     assert len(fitted) > 5
+
+
+def own_net(inputs, n_classes, width=8):
+    return torch.nn.Sequential(
+        torch.nn.Linear(inputs, width), torch.nn.ReLU(), torch.nn.Linear(width, n_classes)
+    )
+
+
+@pytest.mark.parametrize("what", ["random_state", "net"])
+def test_a_run_folder_knows_its_folds_again_with_a_random_state_or_a_function(tmp_path, what):
+    def fit(width=8):
+        state = np.random.RandomState(1) if what == "random_state" else 1
+        net = (lambda d, c: own_net(d, c, width)) if what == "net" else "mlp"
+        auto(random_state=state, net=net, run=tmp_path / "run", epochs=3).fit(X, MASK)
+        return {path.name for path in (tmp_path / "run" / "choice").iterdir()}
+
+    first = fit()
+    assert fit() == first
+    if what == "net":
+        shutil.rmtree(tmp_path / "run" / "checkpoint")  # of the last fit
+        for file in ("config.json", "done"):
+            (tmp_path / "run" / file).unlink()
+        assert len(fit(width=5)) > len(first)  # another function of the same name
 
 
 def test_what_a_stopped_run_had_decided_stays_decided(tmp_path, monkeypatch):

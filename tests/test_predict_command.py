@@ -85,6 +85,17 @@ def test_errors_in_one_line(folder, program, tmp_path, monkeypatch, arguments, w
     assert not (tmp_path / "predictions.csv").exists()
 
 
+@pytest.mark.parametrize(("coverage", "labels"), [(0.9, 100), (0.99, 495)])
+def test_sets_of_a_model_without_calibration_are_told_about_clean_labels(folder, program, coverage, labels):
+    code, _, err = program("predict", folder, folder.parent / "new.csv", "--coverage", coverage)
+    assert code == 1
+    assert f"--coverage {coverage}: prediction sets need calibration rows" in err
+    assert f"at least {labels} trusted labels" in err
+    assert "--clean" in err
+    assert "calibrate(" not in err
+    assert "selection_share" not in err
+
+
 def test_a_model_folder_with_a_pickle_is_refused(folder, program, tmp_path):
     (folder / "model.pkl").write_bytes(b"x")
     code, _, err = program("predict", folder, tmp_path / "new.csv")

@@ -138,7 +138,11 @@ def test_the_note_says_when_a_baseline_is_as_good_or_better():
 def test_the_note_says_why_a_lower_score_was_chosen():
     row = {"name": "x", "kind": "method", "score": 0.8, "standard_error": 0.01, "judged_by": "covering rate"}
     higher = {**row, "name": "y", "score": 0.81, "as_good": True}
-    assert "y has 0.810: that is as good, and of equals our records decide." in note([row, higher])
+    words = "y has 0.810, but these rows cannot tell the two apart: between equals, our benchmarks decide."
+    assert words in note([row, higher])
+    clean = {"judged_by": "accuracy on clean rows", "covering_rate": 0.9}
+    told = note([{**row, **clean}, {**higher, **clean}])
+    assert "between equals, the candidate sets and our benchmarks decide." in told
     assert "y has" not in note([row, {**higher, "as_good": False}])
 
 

@@ -233,6 +233,18 @@ def test_more_than_the_memory_is_refused_or_told(monkeypatch, capsys):
     assert not capsys.readouterr().out
 
 
+def test_where_libraries_take_most_of_the_memory_this_is_said():
+    estimate = Estimate(10, 10, {"features": 0.5, "weights": 1.5}, 0.0, 1.0)
+    with pytest.raises(DataError) as error:
+        check_memory(estimate, 1)
+    assert "Most goes to Python and torch, which every fit needs. Give more memory." in str(error.value)
+    assert "smaller net" not in str(error.value)
+    with pytest.raises(
+        DataError, match=r"every fit needs\. Of the rest most goes to weights: take a smaller net"
+    ):
+        check_memory(estimate, LIBRARIES + 1)
+
+
 def test_a_fit_that_takes_too_much_does_not_begin(files, capsys):
     command = Fit(candidates="sets.npz", table=files / "x.npy", method="proden", memory="100MB", device="cpu")
     with pytest.raises(DataError, match=r"--memory 100 MB: this fit takes about \d+ MB"):

@@ -8,6 +8,7 @@ from oneof.app.fit.outcome import shown_columns
 from oneof.app.fit.training_data import from_images, from_table
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.questions import QuestionError
 from oneof.tables.candidate_files import save_annotations, save_candidates
 from oneof.tables.errors import DataError
 
@@ -204,7 +205,29 @@ def test_columns_of_the_annotators_are_no_features_however_they_spell(here):
     data = from_table(here / "t.csv", "c.npz", "name")
     _, encoder = data.inputs(np.arange(4))
     assert encoder.column_names == ["size"]
-    assert sum("holds class names" in note for note in data.notes) == 3
+    assert sum("holds class names; use it with --clean" in note for note in data.notes) == 1
+    for name in ("ann", "bob"):  # trusting noisy answers is not offered
+        assert (
+            f'left out: column "{name}" holds an annotator\'s answers, as --ignore {name} would do'
+            in data.notes
+        )
+
+
+def test_numbered_answers_of_an_annotator_are_to_be_ignored_not_trusted(here):
+    n = 60
+    rows, given = np.arange(n), np.arange(n) % 3
+    answers = Answers(rows, np.zeros(n, dtype=np.int64), given, ("ann",))
+    mask = np.eye(3, dtype=bool)[given] | np.eye(3, dtype=bool)[(given + 1 + rows // 3 % 2) % 3]
+    sets = Candidates.from_mask(mask, ["0", "1", "2"])
+    save_annotations(Annotations(sets, tuple(f"r{i}" for i in rows), answers), here / "c.npz")
+    lines = [f"r{i},{i * i % 7}.5,{given[i]}" for i in rows]
+    (here / "t.csv").write_text("\n".join(["name,size,ann", *lines]) + "\n")
+    with pytest.raises(QuestionError, match="answers of an annotator") as caught:
+        from_table(here / "t.csv", "c.npz", "name").inputs(rows)
+    assert "--ignore ann" in str(caught.value)
+    assert "--clean" not in str(caught.value)
+    _, encoder = from_table(here / "t.csv", "c.npz", "name").inputs(rows, taken=["ann"])
+    assert encoder.column_names == ["size"]
 
 
 def test_a_line_per_answer_is_told_how_to_become_a_line_per_row(here):

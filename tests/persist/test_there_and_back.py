@@ -192,6 +192,16 @@ def test_calibration_comes_back(tmp_path):
     assert not hasattr(oneof.load(tmp_path / "m"), "calibration_scores_")
 
 
+def test_the_accuracy_on_the_card_stays_when_a_loaded_model_is_saved_again(tmp_path):
+    model = fitted().calibrate(X[:30], Y[:30], record_accuracy=True)
+    model.save(tmp_path / "m")
+    back = oneof.load(tmp_path / "m")
+    assert back.checked_ == model.checked_
+    back.save(tmp_path / "again")
+    cards = [(tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("m", "again")]
+    assert all("accuracy on 30 rows that nothing was learned from" in card for card in cards)
+
+
 def test_an_encoder_comes_back(tmp_path):
     columns = {"size": X[:, 0].tolist(), "colour": [["red", "blue", ""][k] for k in Y], "age": [1, None] * 45}
     encoder = TableEncoder.fit(columns)

@@ -44,10 +44,12 @@ from oneof.classifier.contenders import (
     baseline_labels,
     checked_groups,
     fit_baseline,
+    makes_nets,
     portfolio,
     promising,
     some_rows_of,
 )
+from oneof.classifier.settings import made_by
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, only_plain_entries, write_with
@@ -68,8 +70,6 @@ FACTOR = 3
 LAST_FIT = 1.5
 """Time of the last fit, on all rows, in trainings on all folds but one; every fold that judges the winner in
 the end takes one more."""
-
-
 COMPARING = 0.5
 """Share of a budget for a comparison on some of the rows; the last fit has the rest."""
 
@@ -135,6 +135,10 @@ class Comparison:
         shared = self.model.get_params(deep=False)
         for name in ("run", "callbacks", "verbose", "budget", "max_seconds", "device", "cluster"):
             shared.pop(name)
+        if isinstance(shared["random_state"], np.random.RandomState):
+            shared["random_state"] = "RandomState"  # the seed it gave is in the key; its address is another
+        if self.model.run is not None and makes_nets(self.model.net):
+            shared["net"] = made_by(self.model.net, self.data.x, self.data.candidates.n_classes)
         self.files = FoldFiles.of(self.model.run, self.data, repr((shared, self.seed)))
         entries = portfolio(self.model, self.data, self.longest())
         self.contenders = [entry.unjudged(self.data) for entry in entries]
@@ -179,10 +183,11 @@ class Comparison:
         over = self.files.read("over") is not None
         with showing(progress, "choosing", total):
             for number, fold in enumerate(folds):
+                first = (total if number else len(there)) - len(there)
                 judged: list[Contender] = []
                 if not over:
                     self.ask_cluster([(contender, fold) for contender in there])
-                for contender in there:
+                for place, contender in enumerate(there, first):
                     missing = self.files.read(*contender.key(fold)) is None
                     if missing and (over or self.out_of_time(contender)):
                         continue
@@ -192,7 +197,7 @@ class Comparison:
                     judged.append(contender)
                     reached = score(contender, self.data)
                     facts = {"contender": contender.name, "round": number, "score": reached}
-                    progress.epoch({"epoch": done, "loss": 1 - reached, **facts})
+                    progress.epoch({"epoch": place, "loss": 1 - reached, **facts})
                     done += 1
                 methods = [c for c in ordered(judged, self.data) if not c.is_baseline]
                 # the best first: where time runs out in the next round, it was not spent on the others

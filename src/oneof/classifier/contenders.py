@@ -164,7 +164,10 @@ class Contender:
 
     def key(self, fold: Fold) -> tuple[str, dict[str, Any], bytes]:
         """What its opinion of a fold is kept by."""
-        return self.name, self.settings, fold.rows.tobytes()
+        settings = self.settings
+        if makes_nets(settings.get("net")):  # its address says nothing; `Comparison` knows what it makes
+            settings = {**settings, "net": "own net"}
+        return self.name, settings, fold.rows.tobytes()
 
     def unjudged(self, data: ChoiceData) -> Contender:
         """The same, with room for what it will say about these rows."""
@@ -313,6 +316,11 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[Contender]:
                     title = net if isinstance(net, str) else "own net"
                     scaled = "" if scaling == model.scaling else f", {scaling} scaling"
                     yield Contender(f"{method}, {title}, {length}{scaled}", "method", settings)
+
+
+def makes_nets(net: Any) -> bool:
+    """Whether this is a function of the user that makes networks."""
+    return callable(net) and not isinstance(net, torch.nn.Module)
 
 
 def promising(contender: Contender, judged: Sequence[Contender], data: ChoiceData) -> bool:

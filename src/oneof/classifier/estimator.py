@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -295,7 +296,9 @@ class PartialLabelClassifier(Predictions):
         if not hasattr(self, "settings_"):
             return self
         plain = type(self)(**{**self.get_params(deep=False), **self.settings_})
-        return plain.take_over(self, ("settings_", "out_of_fold_", "label_errors_"))
+        plain.take_over(self, ("settings_", "out_of_fold_", "label_errors_"))
+        plain.net_ = deepcopy(self.net_)  # calibrating one of them leaves the other as it is
+        return plain
 
     def take_over(self, other: PartialLabelClassifier, but: tuple[str, ...]) -> PartialLabelClassifier:
         """Have all that another model has learned, but for some attributes. Returns this model."""

@@ -309,3 +309,10 @@ def encoder_for(X: Any) -> TableEncoder | None:
         if column.dtype.kind not in "biuf" or (column.dtype.kind == "f" and np.isnan(column).any()):
             return TableEncoder.fit(X)
     return None
+
+
+def made_by(net: Any, x: np.ndarray, n_classes: int) -> str:
+    """The layers that a function of the user makes for such inputs, in words."""
+    with torch.random.fork_rng(devices=[]):
+        made = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    return f"{getattr(net, '__qualname__', '')} {made}"

@@ -178,8 +178,11 @@ def note(selection: Sequence[dict[str, Any]]) -> str:
         return told + " It is a baseline: no method that learns from the candidate sets was better."
     equal = [row for row in selection[1:] if row["as_good"] and row["kind"] != "baseline"]
     if higher := [row for row in equal if row["score"] > best["score"]]:
-        told += f" {higher[0]['name']} has {higher[0]['score']:.3f}: that is as good, "
-        told += "and of equals our records decide."
+        sets = "the candidate sets and " if further_criteria(selection) else ""
+        told += (
+            f" {higher[0]['name']} has {higher[0]['score']:.3f}, but these rows cannot tell the two apart: "
+        )
+        told += f"between equals, {sets}our benchmarks decide."
     plain = [row for row in selection if row["kind"] == "baseline" and row["as_good"]]
     if plain:
         return told + f" The baseline is as good: {plain[0]['name']} has {plain[0]['score']:.3f}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -45,7 +46,7 @@ class Predict:
     """Encoding of a CSV file; default: found out."""
     embed: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """Folder of the sentence-transformers model, where the model was fitted with --embed."""
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: Annotated[Wishes, arg(name="output")] = field(default_factory=Wishes)
 
     def run(self) -> int:
         from rich.progress import TextColumn
@@ -61,6 +62,7 @@ class Predict:
         if self.device is not None:
             model.device = self.device
         form = TextForm(sep=self.sep, encoding=self.encoding)
+        self._check_coverage(model)
         if self.cluster is not None:
             return self._on_cluster(model, form)
         expected = expected_rows(self.table)
@@ -81,6 +83,24 @@ class Predict:
             rate = done.rows / done.seconds
             print(f"{rate:.0f} rows per second, {share:.0%} of the time waiting for the table")
         return 0
+
+    def _check_coverage(self, model: PartialLabelClassifier) -> None:
+        """Say in words of the command line what a model without calibration lacks."""
+        from oneof.app.commands.fit import Fit
+        from oneof.app.fit.clean import FEWEST_CHECKED
+        from oneof.classifier.prediction import why_not_calibrated
+        from oneof.classifier.scoring import rows_needed
+
+        coverage = self.wishes.coverage
+        if coverage is None or hasattr(model, "calibration_scores_"):
+            return
+        labels = math.ceil(max(FEWEST_CHECKED, rows_needed(coverage)) / Fit.check_share)
+        raise ValueError(
+            f"--coverage {coverage:g}: prediction sets need calibration rows, and "
+            f"{why_not_calibrated(model)}.\n"
+            f"  Fit again with at least {labels} trusted labels: `oneof fit ... --clean COLUMN|FILE` keeps "
+            f"{Fit.check_share:.0%} of them aside for this (--check-share)."
+        )
 
     def _on_cluster(self, model: PartialLabelClassifier, form: TextForm) -> int:
         from rich.progress import TextColumn

@@ -175,14 +175,20 @@ def check_memory(estimate: Estimate, limit: float | None) -> None:
     """Raise where a fit takes more than a limit in megabytes; without one, warn where more than is free."""
     parts = dict(estimate.memory)
     most = max(parts, key=lambda name: parts[name])
+    advice = f"Most goes to {most}: {ADVICE[most]}."
     if limit is not None:
         parts["Python and torch"] = LIBRARIES
+        if parts[most] < LIBRARIES:
+            rest = (
+                f"Of the rest {advice[0].lower()}{advice[1:]}" if limit > LIBRARIES else "Give more memory."
+            )
+            advice = f"Most goes to Python and torch, which every fit needs. {rest}"
     needed, there = sum(parts.values()), free_memory() / 1e6 if limit is None else limit
     if needed <= there:
         return
     large = sorted((name for name in parts if parts[name] >= 1), key=lambda name: -parts[name])
     shown = ", ".join(f"{name} {as_size(parts[name])}" for name in large)
-    told = f"this fit takes about {as_size(needed)} ({shown}).\n  Most goes to {most}: {ADVICE[most]}."
+    told = f"this fit takes about {as_size(needed)} ({shown}).\n  {advice}"
     if limit is not None:
         raise DataError(f"--memory {as_size(limit)}: {told}")
     print(f"warning: {as_size(there)} of memory are free, and {told}", flush=True)

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from oneof.app.fit.columns import about_columns, people_in
 from oneof.app.fit.ids import as_ids, distinct_rows, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
 from oneof.candidates.compact import DENSE, row_blocks
-from oneof.candidates.questions import about_features, ask
+from oneof.candidates.questions import ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
@@ -130,7 +131,9 @@ class TrainingData:
             labels = [name for name in self.label_columns() if name not in without]
             without += labels
             self.notes.extend(
-                f'left out: column "{name}" holds class names; use it with --clean, or with --features'
+                f'left out: column "{name}" holds an annotator\'s answers, as --ignore {name} would do'
+                if name in people_in(self.answers)
+                else f'left out: column "{name}" holds class names; use it with --clean, or with --features'
                 for name in labels
             )
             self._ask_about({n: values for n, values in self.table.columns.items() if n not in without})
@@ -153,7 +156,8 @@ class TrainingData:
             n, c = self.candidates.shape
             some = np.linspace(0, n - 1, min(n, DENSE // c)).astype(np.int64)
             seen = Table(self.table.path, features).take(some).columns
-            ask(about_features(seen, self.candidates.rows(some)), self.accept, self.source)
+            mask = self.candidates.rows(some)
+            ask(about_columns(seen, mask, people_in(self.answers)), self.accept, self.source)
 
     def _in_a_file(self) -> np.ndarray | None:
         """The features, where they are one memory-mapped array of float32 without gaps, else None."""
@@ -176,8 +180,7 @@ class TrainingData:
         """Columns of texts that are all names of classes, in any spelling: an answer, not a feature."""
         assert self.table is not None
         classes = {spelling_of(str(name)) for name in self.candidates.classes}
-        people = set(self.answers.workers) if self.answers is not None and self.answers.named else set()
-        found = []
+        people, found = people_in(self.answers), []
         for name, values in self.table.columns.items():
             if isinstance(values, list) and all(isinstance(v, str) or is_missing(v) for v in values):
                 texts = {v.strip() for v in values if not is_missing(v)}

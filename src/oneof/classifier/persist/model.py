@@ -127,6 +127,7 @@ def description(estimator: PartialLabelClassifier) -> dict[str, Any]:
         "best_epoch": estimator.best_epoch_,
         "history": estimator.history_,
         "temperature": getattr(estimator, "temperature_", None),
+        "checked": estimator.checked_,
         "choice": _choice(estimator),
     }
 
@@ -280,6 +281,9 @@ def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
         estimator.selection_ = [dict(row) for row in facts["choice"]["selection"]]
     estimator.trained_on_ = dict(facts["trained_on"])
     estimator.encoder_ = estimator.checked_ = None
+    if facts.get("checked") is not None:  # models saved earlier have none
+        found = facts["checked"]
+        estimator.checked_ = {"rows": int(found["rows"]), "accuracy": float(found["accuracy"])}
     return estimator
 
 
