@@ -183,7 +183,21 @@ def test_spellings_are_counted_over_all_annotators(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "word", ["n/a", "N/A", "NA", "None", "null", "?", "unknown", "don't know", "#N/A", "-"]
+    "word",
+    [
+        "n/a",
+        "N/A",
+        "NA",
+        "None",
+        "null",
+        "?",
+        "unknown",
+        "don't know",
+        "I don’t know",
+        "Weiß nicht",
+        "#N/A",
+        "-",
+    ],
 )
 def test_a_class_called_nothing_is_asked_about(tmp_path, word):
     lines = ["id,labels", "0,cat|dog", f"1,{word}", "2,dog"]

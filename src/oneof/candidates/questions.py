@@ -53,8 +53,10 @@ label is a feature. unknown-tasks: answers about rows that are not there are lef
 MARKS = (";", ",", "/")
 """What may stand between labels besides the bar, which always does."""
 UNSURE = frozenset(
-    {"unknown", "unsure", "not sure", "don't know", "dont know", "do not know"}
-    | {"undefined", "missing", "not available", "not applicable", "tbd"}
+    {"unknown", "unsure", "not sure", "don't know", "dont know", "do not know", "no idea"}
+    | {"can't tell", "cannot tell", "undefined", "missing", "not available", "not applicable", "tbd"}
+    | {"unbekannt", "unsicher", "weiß nicht", "weiss nicht", "keine ahnung"}
+    | {"inconnu", "je ne sais pas", "desconocido", "no sé"}
 )
 FEW_CLASSES = 10
 SCORE_FIELDS = (("label", "class", "name"), ("score", "probability", "prob", "confidence"))
@@ -187,7 +189,10 @@ def _recur(joined: Mapping[str, list[str]], labels: set[str], mark: str) -> bool
 
 
 def _says_nothing(label: Any) -> bool:
-    return isinstance(label, str) and label.strip().lower() in NO_VALUE | UNSURE
+    if not isinstance(label, str):
+        return False
+    text = label.strip().lower().replace("’", "'")
+    return text.removeprefix("i ").removeprefix("i'm ") in UNSURE or text in NO_VALUE
 
 
 def scores_of(cell: Any) -> dict[str, float] | None:

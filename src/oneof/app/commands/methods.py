@@ -142,7 +142,9 @@ def bibtex(info: MethodInfo) -> str:
     """The paper of a method; of a change that is ours, this library and the paper it changes."""
     module = info.cls.__module__
     ours = [SOFTWARE] if info.venue not in VENUES and module.startswith("oneof.") else []
-    nothing = f'% {module} names no paper; a line of its docstring can: Authors, "Title", Venue 2026'
+    nothing = (
+        f'% the module {module} names no paper; a line of its docstring can: Authors, "Title", Venue 2026'
+    )
     return "\n\n".join([*ours, *papers(info.cls)[:1]]) or nothing
 
 

@@ -46,7 +46,7 @@ class Predict:
     """Encoding of a CSV file; default: found out."""
     embed: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """Folder of the sentence-transformers model, where the model was fitted with --embed."""
-    wishes: Annotated[Wishes, arg(name="output")] = field(default_factory=Wishes)
+    output: Wishes = field(default_factory=Wishes)
 
     def run(self) -> int:
         from rich.progress import TextColumn
@@ -71,11 +71,11 @@ class Predict:
             def progress(rows: int) -> None:
                 update(self.table.name, rows, None if expected is None else max(expected, rows))
 
-            done = predict_file(model, self.table, self.out, self.wishes, progress, form)
+            done = predict_file(model, self.table, self.out, self.output, progress, form)
         facts = [counted(done.rows, "prediction"), f"mean confidence {done.confidence:.1%}"]
-        if self.wishes.reject_below is not None:
+        if self.output.reject_below is not None:
             facts.append(f"{counted(done.rejected, 'row')} without a label")
-        if self.wishes.coverage is not None:
+        if self.output.coverage is not None:
             facts.append(f"{done.set_size:.2f} classes per set")
         print(f"{', '.join(facts)}: {self.out}")
         if done.seconds > 10:  # worth a thought about what took the time
@@ -91,7 +91,7 @@ class Predict:
         from oneof.classifier.prediction import why_not_calibrated
         from oneof.classifier.scoring import rows_needed
 
-        coverage = self.wishes.coverage
+        coverage = self.output.coverage
         if coverage is None or hasattr(model, "calibration_scores_"):
             return
         labels = math.ceil(max(FEWEST_CHECKED, rows_needed(coverage)) / Fit.check_share)
@@ -111,7 +111,7 @@ class Predict:
         out = self.out.with_suffix("") if self.out == Predict.out else self.out
         with bars(TextColumn("{task.completed} of {task.total} tables")) as update:
             progress = partial(update, self.table.name)
-            rows = predict_tables(model, self.table, out, self.cluster, self.wishes, form, progress)
+            rows = predict_tables(model, self.table, out, self.cluster, self.output, form, progress)
         print(f"{rows} predictions: {out}")
         return 0
 
