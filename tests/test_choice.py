@@ -1,5 +1,6 @@
 """`method="auto"`: compared out of fold, bounded, resumable, and honest about baselines."""
 
+import copy
 import shutil
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from oneof.classifier.contenders import ChoiceData, Contender, row_folds
 from oneof.classifier.inputs import one_hot
 from oneof.classifier.rows import KnownRows
 from oneof.classifier.scoring import calibration_scores
-from oneof.classifier.settings import default_epochs
+from oneof.classifier.settings import default_epochs, told_apart
 from oneof.tables.importers import from_answers
 from oneof.training import Recipe
 from tests.test_inputs import problem
@@ -188,6 +189,17 @@ def test_a_run_folder_knows_its_folds_again_with_a_random_state_or_a_function(tm
         for file in ("config.json", "done"):
             (tmp_path / "run" / file).unlink()
         assert len(fit(width=5)) > len(first)  # another function of the same name
+
+
+def test_folds_of_a_network_with_other_weights_are_others():
+    def told(net):
+        return told_apart(net, X, 3)
+
+    net = own_net(X.shape[1], 3)
+    assert told(net) == told(copy.deepcopy(net))
+    assert told(net) != told(own_net(X.shape[1], 3))
+    assert told(own_net) == told(lambda d, c: own_net(d, c))  # what it makes counts, not its name
+    assert told(own_net) != told(lambda d, c: own_net(d, c, 9))
 
 
 def test_what_a_stopped_run_had_decided_stays_decided(tmp_path, monkeypatch):

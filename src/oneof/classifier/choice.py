@@ -44,12 +44,11 @@ from oneof.classifier.contenders import (
     baseline_labels,
     checked_groups,
     fit_baseline,
-    makes_nets,
     portfolio,
     promising,
     some_rows_of,
 )
-from oneof.classifier.settings import made_by
+from oneof.classifier.settings import told_apart
 from oneof.classifier.standings import note, ordered, score, table
 from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, only_plain_entries, write_with
@@ -137,8 +136,8 @@ class Comparison:
             shared.pop(name)
         if isinstance(shared["random_state"], np.random.RandomState):
             shared["random_state"] = "RandomState"  # the seed it gave is in the key; its address is another
-        if self.model.run is not None and makes_nets(self.model.net):
-            shared["net"] = made_by(self.model.net, self.data.x, self.data.candidates.n_classes)
+        if self.model.run is not None:
+            shared["net"] = told_apart(self.model.net, self.data.x, self.data.candidates.n_classes)
         self.files = FoldFiles.of(self.model.run, self.data, repr((shared, self.seed)))
         entries = portfolio(self.model, self.data, self.longest())
         self.contenders = [entry.unjudged(self.data) for entry in entries]

@@ -24,7 +24,9 @@ from oneof.nets import IMAGE_NETS, Net, as_net, build_net
 from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
 from oneof.training import Recipe
+from oneof.training.randomness import DefaultGenerators
 from oneof.training.recipe import check_number, choose_device
+from oneof.training.run import digest_tensors
 from oneof.training.sources import EVALUATION_BATCH, ROWS_IN_CACHE, StoredRows, in_batches, stay_in_file
 from oneof.views import ImageViews, RowItself, Views
 
@@ -311,8 +313,13 @@ def encoder_for(X: Any) -> TableEncoder | None:
     return None
 
 
-def made_by(net: Any, x: np.ndarray, n_classes: int) -> str:
-    """The layers that a function of the user makes for such inputs, in words."""
-    with torch.random.fork_rng(devices=[]):
-        made = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
-    return f"{getattr(net, '__qualname__', '')} {made}"
+def told_apart(net: Any, x: np.ndarray, n_classes: int) -> str:
+    """What tells a network from others: its name, or layers and weights, also of what a function makes."""
+    if isinstance(net, str):
+        return net
+    if callable(net) and not isinstance(net, nn.Module):
+        with DefaultGenerators(0, torch.device("cpu")).lent():
+            net = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    parts = net if isinstance(net, tuple | list) else (net,)
+    weights = [p for part in parts for p in part.state_dict().values() if not is_lazy(p)]
+    return f"{parts} {digest_tensors(*weights)}"
