@@ -74,7 +74,7 @@ class CompactSets(FrozenArrays):
     @classmethod
     def of_pairs(cls, row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> CompactSets:
         """From (row, column) pairs in any order; a pair that stands twice counts once."""
-        keys = np.unique(row.astype(np.int64) * shape[1] + column)
+        keys = each_once(row.astype(np.int64) * shape[1] + column)
         rows, columns = np.divmod(keys, shape[1])
         return cls.of_sizes(columns, np.bincount(rows, minlength=shape[0]), shape[1])
 
@@ -127,6 +127,8 @@ class CompactSets(FrozenArrays):
 
     def places(self, rows: np.ndarray) -> np.ndarray:
         """Where the candidates of some rows stand in `positions`, in the order of the rows."""
+        if len(self.positions) == len(self) and (self.sizes == 1).all():
+            return self.starts[:-1][rows]
         sizes = self.sizes[rows]
         ends = np.cumsum(sizes)
         shift = self.starts[:-1][rows] - (ends - sizes)
@@ -189,6 +191,15 @@ def row_numbers(rows: Any, n_rows: int) -> np.ndarray:
         rows = np.atleast_1d(rows)
         rows = rows if rows.size else rows.astype(int)  # of an empty list numpy makes floats
     return np.arange(n_rows)[rows]
+
+
+def each_once(keys: np.ndarray) -> np.ndarray:
+    """Whole numbers from 0 on, ascending, each once; they are sorted where they stand.
+
+    numpy's `unique` keeps a table of them all.
+    """
+    keys.sort()
+    return keys[np.diff(keys, prepend=-1) > 0]
 
 
 def frozen(values: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from oneof.candidates.cells import (
     tidy,
 )
 from oneof.candidates.codes import Codes, check_one_type, encode, encode_labels, named_columns
-from oneof.candidates.compact import CompactSets
+from oneof.candidates.compact import CompactSets, each_once
 from oneof.candidates.evidence import tells_apart
 from oneof.candidates.questions import about_classes, about_sizes, ask
 from oneof.candidates.rules import Rule, union
@@ -150,21 +150,19 @@ def assemble(
     by_label, classes = _columns(codes, settings, place)
     names, who = _workers(worker, row, worker_place or place, lines)
     said = by_label.take(codes.number)
-    of_line = np.repeat(np.arange(len(lines)), sizes[lines])
-    of_line = np.repeat(of_line, said.sizes)
-    answers = Answers(*_once(row[lines][of_line], who[of_line], said.positions), names, worker is not None)
-    twice = len(of_line) - len(answers)
-    del codes, said, of_line  # of a million sets they are large
-    if twice:
-        notes.append(f"answers given twice by the same annotator, counted once: {twice}")
+    # one number for row, annotator and label; of a million sets all this is large, and goes when it can
+    keys = np.repeat(row[lines] * max(len(names), 1) + who, sizes[lines])
+    keys = np.repeat(keys, said.sizes) * len(classes)
+    keys += said.positions
+    del codes, said
+    once = each_once(keys)
+    if len(once) < len(keys):
+        notes.append(f"answers given twice by the same annotator, counted once: {len(keys) - len(once)}")
+    del keys
+    pairs, label_once = np.divmod(once, len(classes))
+    answers = Answers(*np.divmod(pairs, max(len(names), 1)), label_once, names, worker is not None)
+    del once, pairs, label_once
     return decide(answers, classes, ids, settings, notes, len(lines))
-
-
-def _once(row: np.ndarray, who: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Answers sorted by row, annotator and label, each once."""
-    n_who, n_labels = (int(values.max(initial=0)) + 1 for values in (who, label))
-    pairs, label = np.divmod(np.unique((row * n_who + who) * n_labels + label), n_labels)
-    return *np.divmod(pairs, n_who), label
 
 
 def decide(
