@@ -193,8 +193,8 @@ def doubtful_rows(x: np.ndarray, trained: Trained, candidates: Candidates) -> di
     order = [doubt.row for doubt in rank_rows(data)]
     wrong, head = labels.argmax(axis=1) != truth, order[:COUNTED]  # here the truth is known
     found = (
-        f"Of the first {len(head)} labels on this list {wrong[head].mean():.0%} are wrong, of all "
-        f"{len(x):,} {wrong.mean():.0%}."
+        f"{wrong[head].mean():.0%} of the first {len(head)} labels on this list are wrong; "
+        f"of all {len(x):,} labels, {wrong.mean():.0%} are."
     )
     rows = [
         {
