@@ -3,8 +3,8 @@
     python -m benchmarks.growth [--figure growth.png]
 
 One layer on 64 features, batch 256, 5 candidates per row, one core. A step's time is processor time, the
-median of some steps; memory is the size of everything that a training keeps beside its features: weights,
-moments, row tables and candidate sets. `docs/how-large.md` has the formula behind it.
+median of some steps after the first, which are slower; memory is the size of everything that a training keeps
+beside its features: weights, moments, row tables and candidate sets. `docs/how-large.md` has the formula.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from oneof.training.ongoing import Given, OngoingTraining
 
 METHODS = ("proden", "rplg+", "rc", "cc", "cavl")
 CLASSES, ROWS = (10, 100, 1000, 5000, 20_000), (10_000, 100_000, 1_000_000, 10_000_000)
-USUAL_CLASSES, USUAL_ROWS, FEATURES, BATCH, STEPS = 1000, 20_000, 64, 256, 5
+USUAL_CLASSES, USUAL_ROWS, FEATURES, BATCH = 1000, 20_000, 64, 256
+WARM_UP, STEPS = 15, 20
 DENSE_ENTRIES, WHOLE_BRANCHES = 2**24, 200  # up to these, tables are dense and RPLG's branches whole
 
 
@@ -44,10 +45,10 @@ def point(name: str, n: int, c: int, x: np.ndarray) -> dict[str, float]:
     )
     fit.before_first_epoch()
     times, began = [], time.process_time()
-    for _ in itertools.islice(fit.steps(), STEPS + 1):
+    for _ in itertools.islice(fit.steps(), WARM_UP + STEPS):
         times.append(time.process_time() - began)
         began = time.process_time()
-    return {"ms": round(statistics.median(times[1:]) * 1000, 2), "mb": round(kept_bytes(fit) / 1e6, 2)}
+    return {"ms": round(statistics.median(times[WARM_UP:]) * 1000, 2), "mb": round(kept_bytes(fit) / 1e6, 2)}
 
 
 def kept_bytes(fit: OngoingTraining) -> int:
