@@ -127,7 +127,7 @@ class CompactSets(FrozenArrays):
 
     def places(self, rows: np.ndarray) -> np.ndarray:
         """Where the candidates of some rows stand in `positions`, in the order of the rows."""
-        if len(self.positions) == len(self) and (self.sizes == 1).all():
+        if len(rows) > len(self) and (self.sizes == 1).all():  # millions of a few: the rest would take memory
             return self.starts[:-1][rows]
         sizes = self.sizes[rows]
         ends = np.cumsum(sizes)
