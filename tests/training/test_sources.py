@@ -13,6 +13,7 @@ from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import Recipe, sources, train
 from oneof.training.sources import StoredRows, StreamedRows, make_rows
+from oneof.views import RowItself
 
 CPU = torch.device("cpu")
 
@@ -137,3 +138,26 @@ def test_a_large_transduction_is_made_when_asked_for(mapped, tmp_path, monkeypat
     assert np.array_equal(large.transduction_, small.transduction_)
     large.save(tmp_path / "model")
     assert np.array_equal(load(tmp_path / "model").transduction_, small.transduction_)
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 35])
+def test_the_kernels_that_multiply_rows_do_not_depend_on_how_many_are_asked_for(n):
+    seen = []
+
+    def doubled(part):
+        seen.append(len(part))
+        return 2 * part
+
+    x = torch.arange(3.0 * n).reshape(n, 3)
+    found = sources.in_batches(doubled, x, views=RowItself(), modules=[], device="cpu", size=32)
+    assert torch.equal(found, 2 * x)
+    assert n == 0 or min(seen) >= sources.FEWEST_ROWS
+
+
+def test_few_images_are_not_repeated():
+    seen = []
+    images = torch.zeros(2, 3, 8, 8)
+    sources.in_batches(
+        lambda part: seen.append(len(part)) or part, images, views=RowItself(), modules=[], device="cpu"
+    )
+    assert seen == [2]

@@ -28,6 +28,8 @@ BLOCK_BYTES, WINDOW = 2**20, 64
 EVALUATION_BATCH = 4096
 ROWS_IN_CACHE = 1024
 """Rows of a table per pass on a CPU: more of them leave its cache and take longer."""
+FEWEST_ROWS = 16
+"""Of a table per pass: fewer may be multiplied by another kernel, whose last digits are others."""
 T = TypeVar("T")
 
 
@@ -261,7 +263,16 @@ def in_batches(
     """
     with evaluation_mode(*modules):
         parts = x.split(size) if isinstance(x, StoredRows) else torch.as_tensor(x).split(size)
-        return torch.cat([function(views.plain(part.to(device))) for part in parts])
+        return torch.cat([function(views.plain(_not_few(part.to(device))))[: len(part)] for part in parts])
+
+
+def _not_few(part: Tensor) -> Tensor:
+    """The rows of a table, the last one repeated if they are very few: what is said of a row does not depend
+    on how many others are asked for."""
+    missing = FEWEST_ROWS - len(part)
+    if part.ndim != 2 or missing <= 0 or not len(part):
+        return part
+    return torch.cat([part, part[-1:].expand(missing, -1)])
 
 
 def predict(method: Method, state: State, x: Any, views: Views, device: torch.device) -> Tensor:
