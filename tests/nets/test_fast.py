@@ -11,8 +11,15 @@ from oneof import Candidates, train
 from oneof.methods import make_method
 from oneof.methods.rplg.meta_gradient import META_GRADIENTS, LookAhead
 from oneof.nets import Net, build_net
-from oneof.nets.fast import FastFeatures, uncompiled, with_fast_features, without_fast_features
+from oneof.nets.fast import (
+    FastFeatures,
+    takes_channels_last,
+    uncompiled,
+    with_fast_features,
+    without_fast_features,
+)
 from oneof.training import CleanRows, Recipe
+from oneof.training.recipe import choose_speed
 
 SHAPE = (3, 8, 8)
 
@@ -111,6 +118,56 @@ def test_memory_order_alone_changes_no_number():
     torch.testing.assert_close(fast(x), plain(x))
 
 
+@pytest.mark.parametrize(("x", "capable", "expected"), [
+    (images(2), True, (torch.bfloat16, True)),
+    (images(2), False, (None, True)),
+    (torch.zeros(2, 5), True, (None, False)),
+])  # fmt: skip
+def test_images_are_fast_by_default_where_the_processor_can(monkeypatch, x, capable, expected):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": capable}, raising=False)
+    net = net_of() if x.ndim == 4 else build_net("mlp", 5, 3)
+    speed = choose_speed(Recipe(), torch.device("cpu"), net, x, True)
+    assert (speed.precision, speed.channels_last) == expected
+
+
+class Viewing(nn.Module):
+    """Convolutions whose end only one memory order allows."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 2, 3)
+
+    def forward(self, x):
+        return self.convolution(x).view(len(x), -1)
+
+
+def test_a_net_that_views_its_maps_keeps_their_memory_order():
+    net = Net(Viewing(), nn.Linear(72, 4))
+    assert takes_channels_last(net_of(), images())
+    assert not takes_channels_last(net, images())
+    y = np.arange(24) % 4
+    sets = Candidates.from_mask(np.eye(4, dtype=bool)[y])
+    recipe = Recipe(epochs=1, batch_size=8, device="cpu")
+    assert len(train(make_method("proden", {}), net, images(24), sets, recipe=recipe).history) == 1
+
+
+def test_features_that_are_a_method_are_computed_as_they_are_written(monkeypatch):
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = net_of().features, nn.Linear(6, 4)
+
+        def features(self, x):
+            return self.body(x)
+
+        def forward(self, x):
+            return self.head(self.features(x))
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    speed = choose_speed(Recipe(), torch.device("cpu"), Own(), images(2), True)
+    assert not speed.wraps_features
+
+
 def test_a_table_has_no_memory_order():
     net = with_fast_features(build_net("mlp", 5, 3), torch.bfloat16, channels_last=False)
     assert net(torch.zeros(2, 5)).shape == (2, 3)
@@ -131,10 +188,12 @@ def test_unwrapping_leaves_the_net_as_it_was():
     net = net_of()
     features, before = net.features, {k: v.clone() for k, v in net.state_dict().items()}
     holder = nn.ModuleDict({"net": with_fast_features(net, torch.bfloat16, True)})
+    assert not features[0].weight.is_contiguous()
     assert isinstance(net.features, FastFeatures)
     assert list(net.state_dict()) == list(before)  # the wrapper has no part in the names
     without_fast_features(holder)
     assert net.features is features
+    assert features[0].weight.is_contiguous()
     assert list(net.state_dict()) == list(before)
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 

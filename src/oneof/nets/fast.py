@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from oneof.nets.base import Net, having
+from oneof.nets.base import Net, evaluation_mode, having
 
 
 class FastFeatures(nn.Module):
@@ -85,9 +85,27 @@ def _names_with_wrapper(_: nn.Module, state: dict[str, Any], prefix: str, *__: A
         state[f"{prefix}inner." + name.removeprefix(prefix)] = state.pop(name)
 
 
+def can_be_wrapped(net: Net) -> bool:
+    """Features may be a method of a net of one's own."""
+    return isinstance(net.features, nn.Module)
+
+
+@torch.no_grad()
+def takes_channels_last(net: Net, x: Tensor) -> bool:
+    """Whether the features of images can be had in this memory order, in which a `view` may fail."""
+    if not can_be_wrapped(net):
+        return False
+    try:
+        with evaluation_mode(net):
+            net.features(x.contiguous(memory_format=torch.channels_last))
+    except RuntimeError:
+        return False
+    return True
+
+
 def with_fast_features(net: Net, precision: torch.dtype | None, channels_last: bool) -> Net:
     """The same net, its features wrapped."""
-    if not isinstance(net.features, nn.Module):
+    if not can_be_wrapped(net):
         raise TypeError(
             f"{type(net).__name__}: reduced precision needs a net whose `features` is a module.\n"
             "  Give the net as a pair (features, head), or train with precision='float32'."
@@ -111,7 +129,8 @@ def without_fast_features(module: nn.Module) -> None:
     for part in list(module.modules()):
         features = getattr(part, "features", None)
         if isinstance(features, FastFeatures):
-            part.features = features.inner
+            # a model that is loaded has its weights in this order too, so that it predicts the same digits
+            part.features = features.inner.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
 
 @contextmanager

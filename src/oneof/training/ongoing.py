@@ -100,7 +100,7 @@ class OngoingTraining:
         processes = parallel.world_size()
         check_batch_norm(net, example, self.batch_size // processes, in_loss // processes)
         alone = processes == 1  # processes talk to one another in the middle of a step
-        self.speed = choose_speed(recipe, device, example, method.capturable and alone)
+        self.speed = choose_speed(recipe, device, net, example, method.capturable and alone)
         if recipe.sync_batch_norm:
             net = synchronised(net, device)
         if self.speed.wraps_features:

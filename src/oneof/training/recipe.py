@@ -16,6 +16,8 @@ from torch.optim import Optimizer
 
 from oneof.methods.base import State, StepInfo
 from oneof.methods.optimisers import like_parameters, make_optimiser
+from oneof.nets import Net
+from oneof.nets.fast import can_be_wrapped, takes_channels_last
 from oneof.training.randomness import DefaultGenerators
 
 
@@ -53,7 +55,8 @@ class Recipe:
     seed: int = 0
     device: str = "auto"
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    """Of the features' passes; auto: bf16 for images on a GPU, else float32."""
+    """Of the features' passes; auto: bf16 for images on a GPU or on a processor that multiplies matrices in
+    bf16 (AMX), else float32."""
     speed: Literal["auto", "eager", "graph", "compiled"] = "auto"
     """graph: a step is one CUDA graph; compiled: and the features are compiled first, which takes a
     minute; auto: graph for images on a GPU, else eager. Methods that cannot be captured run eagerly."""
@@ -136,18 +139,26 @@ class Speed:
         return self.precision is not None or self.channels_last or self.compiled
 
 
-def choose_speed(recipe: Recipe, device: torch.device, example: torch.Tensor, capturable: bool) -> Speed:
-    """Images on a GPU are fast by default; everything else is as it is written."""
-    gpu = device.type == "cuda"
-    images_on_gpu = gpu and example.ndim == 4
-    speed = recipe.speed if recipe.speed != "auto" else "graph" if images_on_gpu else "eager"
-    low = recipe.precision == "bf16" or (recipe.precision == "auto" and images_on_gpu)
+def choose_speed(recipe: Recipe, device: torch.device, net: Net, example: Tensor, capturable: bool) -> Speed:
+    """Images are fast by default, as far as device and net allow it; everything else is as it is written."""
+    gpu, images = device.type == "cuda", example.ndim == 4
+    speed = recipe.speed if recipe.speed != "auto" else "graph" if gpu and images else "eager"
+    by_itself = recipe.precision == "auto" and images and can_be_wrapped(net) and multiplies_bf16(device)
     return Speed(
-        precision=torch.bfloat16 if low else None,
-        channels_last=images_on_gpu,
+        precision=torch.bfloat16 if by_itself or recipe.precision == "bf16" else None,
+        channels_last=images and takes_channels_last(net, example),
         captured=gpu and capturable and speed in ("graph", "compiled"),
         compiled=speed == "compiled",
     )
+
+
+def multiplies_bf16(device: torch.device) -> bool:
+    """Whether matrices are multiplied in bf16 there faster than in single precision."""
+    if device.type == "cuda":
+        return True
+    # of older versions of torch nothing is known
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return device.type == "cpu" and bool(known.get("amx_bf16", False))
 
 
 @dataclass
