@@ -205,6 +205,11 @@ class RplgByHand:
 
         The virtual head is linear in the target, with factor lr / m · z_i for row i.
         """
+        to_weight, to_bias = self.clean_slope(z, target, clean, clean_sets, lr)
+        return [(to_weight @ z_i + to_bias) / len(z) for z_i in z]
+
+    def clean_slope(self, z, target, clean, clean_sets, lr):
+        """Gradient of the clean rows' mean loss by the virtual head."""
         weight, bias = self.virtual_head(z, target, lr)
         to_weight, to_bias = np.zeros_like(weight), np.zeros_like(bias)
         for z_m, s_m in zip(clean, clean_sets):
@@ -212,7 +217,7 @@ class RplgByHand:
             residual = np.exp(log_softmax(scores)) - softmax_over(scores, np.flatnonzero(s_m))
             to_weight += np.outer(residual, z_m) / len(clean)
             to_bias += residual / len(clean)
-        return [(to_weight @ z_i + to_bias) / len(z) for z_i in z]
+        return to_weight, to_bias
 
     def meta_gradient(self, z, w, u, slope_v):
         """Through v = w U, through the softmax over the candidates, into the arrays of the meta-learner."""

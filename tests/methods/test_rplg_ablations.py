@@ -4,8 +4,18 @@ import numpy as np
 import pytest
 import torch
 
+from oneof.methods import make_method
 from oneof.methods.base import CandidateRows
-from oneof.methods.rplg import RplgNewU, RplgNm, RplgNmPrior, RplgNoRollback, RplgPrior
+from oneof.methods.rplg import (
+    RplgAveraged,
+    RplgNewU,
+    RplgNm,
+    RplgNmPrior,
+    RplgNoRollback,
+    RplgPlusThreeViews,
+    RplgPrior,
+    RplgThreeViews,
+)
 from oneof.methods.rplg.reduction import trust
 from tests.methods.harness import MethodTester
 from tests.methods.rplg_by_hand import RplgByHand, meta_scores, softmax_over
@@ -27,6 +37,18 @@ class TestRplgPrior(MethodTester):
 
 class TestRplgNmPrior(MethodTester):
     method = RplgNmPrior()
+
+
+class TestRplgAveraged(MethodTester):
+    method = RplgAveraged()
+
+
+class TestRplgThreeViews(MethodTester):
+    method = RplgThreeViews()
+
+
+class TestRplgPlusThreeViews(MethodTester):
+    method = RplgPlusThreeViews()
 
 
 # ---- twins ------------------------------------------------------------------------------------
@@ -57,7 +79,18 @@ class Prior(RplgByHand):
         return softmax_over(meta_scores(self.gamma, z) + prior, self.sets[i])
 
 
-TWINS = {RplgNoRollback: NoRollback, RplgNewU: NewU, RplgPrior: Prior}
+class Averaged(RplgByHand):
+    """The slope of the clean loss is 5 % of this step's and 95 % of what it was, which was 0 at first."""
+
+    averages = (0.0, 0.0)
+
+    def clean_slope(self, *step):
+        now = super().clean_slope(*step)
+        self.averages = tuple(0.95 * before + 0.05 * part for before, part in zip(self.averages, now))
+        return self.averages
+
+
+TWINS = {RplgNoRollback: NoRollback, RplgNewU: NewU, RplgPrior: Prior, RplgAveraged: Averaged}
 
 
 @pytest.mark.parametrize("method", TWINS)
@@ -75,6 +108,13 @@ def test_the_change_shows_in_the_numbers(method):
         steps.step()
     with pytest.raises(AssertionError):
         steps.assert_same()
+
+
+def test_an_average_of_more_than_the_head_is_refused():
+    with pytest.raises(
+        ValueError, match="meta_gradient is 'exact'; rplg-averaged keeps the slope of the last"
+    ):
+        make_method("rplg-averaged", {"meta_gradient": "exact"})
 
 
 # ---- the prior --------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ METHODS = {
     "no rollback": ("rplg-no-rollback", {}),
     "new U": ("rplg-new-u", {}),
     "prior": ("rplg-prior", {}),
+    "averaged": ("rplg-averaged", {}),
     "plus": ("rplg+", {}),
     "plus, few clean rows": ("rplg+", {"meta_hidden": 4, "clean_batch": 8}),
     "clean rows alone": ("clean-only", {}),

@@ -133,6 +133,10 @@ CLEAN_ROWS = tuple(  # None: as many clean rows as training rows
     for way in ("head", "difference")
     for n in (None, 64)
 )
+VIEW_ROWS = (
+    IMAGE_ENTRIES[0], Row("rplg, three views", "rplg-3-views", ON_IMAGES),
+    PLUS, Row("rplg+, three views", "rplg+-3-views", PLUS_ON_IMAGES),
+)  # fmt: skip
 ALPHA_ROWS = tuple(Row(f"alpha {a / 10}", "rplg", {"alpha": a / 10}, tuned_as="rplg") for a in range(1, 10))
 ROLLBACK_ROWS = (
     Row("no rollback", "rplg-no-rollback", tuned_as="rplg"),
@@ -182,6 +186,10 @@ PROTOCOLS: dict[str, Protocol] = {
         on_cosine_schedule(
             "images-clean-rows", "RPLG by meta-gradient and by the clean rows of a step", CLEAN_ROWS,
             ("cifar10",), splits=1, reference="head, 256 rows", figures=("accuracies",),
+        ),
+        on_cosine_schedule(
+            "images-views", "RPLG and RPLG+ with a second strong view", VIEW_ROWS, ("cifar10", "fmnist"),
+            splits=1,
         ),
         Protocol(
             "table2", "Real-world sets, the paper's protocol (table 2)",

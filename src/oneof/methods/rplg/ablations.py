@@ -1,15 +1,23 @@
-"""Published RPLG with one part changed: what the authors ablate, and the prior that leads to RPLG+."""
+"""RPLG or RPLG+ with one part changed: what the authors ablate, the prior that leads to RPLG+, a second
+strong view, and a look-ahead that remembers clean rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from oneof.methods.base import Batch, State, register
+from oneof.methods.base import Batch, State, Task, hyper, register
 from oneof.methods.rplg.branches import Opinions
-from oneof.methods.rplg.meta_gradient import LookAhead, virtual_step
+from oneof.methods.rplg.meta_gradient import (
+    LookAhead,
+    along_head,
+    head_direction,
+    virtual_step,
+)
+from oneof.methods.rplg.plus import RplgPlus
 from oneof.methods.rplg.reduction import trust
 from oneof.methods.rplg.rplg import Rplg, RplgNm
 
@@ -58,3 +66,52 @@ class RplgPrior(TrustingFirst, Rplg):
 @dataclass(frozen=True)
 class RplgNmPrior(TrustingFirst, RplgNm):
     """RPLG-NM with weights 1 − mu_j instead of uniform ones (not in the paper)."""
+
+
+THREE_VIEWS = ("weak", "strong", "strong2")
+
+
+@register("rplg-3-views", year=2025, venue="NeurIPS", forwards=2, backwards=1, note="three views on images")
+@dataclass(frozen=True)
+class RplgThreeViews(Rplg):
+    """RPLG with one weak and two strong views of an image, as PLCR has them."""
+
+    views = THREE_VIEWS
+
+
+@register("rplg+-3-views", year=2026, venue="oneof", forwards=1, backwards=1, note="three views on images")
+@dataclass(frozen=True)
+class RplgPlusThreeViews(RplgPlus):
+    """RPLG+ with one weak and two strong views of an image."""
+
+    views = THREE_VIEWS
+
+
+@register("rplg-averaged", year=2026, venue="oneof", forwards=2, backwards=1)
+@dataclass(frozen=True)
+class RplgAveraged(Rplg):
+    """RPLG whose look-ahead goes by the clean rows of many steps: few of a label say little at a time.
+
+    u, the slope of the clean loss by the last layer, is a moving average over steps (not in the paper).
+    """
+
+    memory: float = hyper(0.95, low=0.8, high=0.99, text="share of the earlier steps in the average")
+
+    def __post_init__(self) -> None:
+        if self.meta_gradient != "head":
+            raise ValueError(
+                f"meta_gradient is {self.meta_gradient!r}; rplg-averaged keeps the slope of the last layer "
+                "alone: leave it at 'head'."
+            )
+
+    def setup(self, task: Task) -> State:
+        state = super().setup(task)
+        layer = cast(nn.Linear, task.net.head)  # RPLG has seen that it is one
+        state.register_buffer("u_weight", torch.zeros_like(layer.weight))
+        state.register_buffer("u_bias", layer.weight.new_zeros(task.n_classes))
+        return state
+
+    def ahead_slope(self, state: State, ahead: LookAhead) -> Tensor:
+        for average, now in zip((state.u_weight, state.u_bias), head_direction(ahead)):
+            average.lerp_(now, 1 - self.memory)
+        return along_head(ahead, state.u_weight, state.u_bias)

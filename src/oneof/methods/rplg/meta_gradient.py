@@ -97,6 +97,12 @@ def difference(step: LookAhead) -> Tensor:
 @torch.no_grad()
 def head(step: LookAhead) -> Tensor:
     """Closed form where only the last layer moves: no autograd at all."""
+    return along_head(step, *head_direction(step))
+
+
+@torch.no_grad()
+def head_direction(step: LookAhead) -> tuple[Tensor, Tensor]:
+    """u of the last layer's weight and bias, where only this layer took the virtual step."""
     layer = cast(nn.Linear, step.net.head)  # `setup` has seen that it is one
     h, p = step.features.detach(), step.logits.detach().softmax(dim=-1)
     rate = step.lr / len(h)
@@ -107,12 +113,18 @@ def head(step: LookAhead) -> Tensor:
     to_weight, to_bias = averaged([error.T @ h, error.sum(dim=0)])
     weight = layer.weight - rate * to_weight
     bias = None if layer.bias is None else layer.bias - rate * to_bias
-    # u, the gradient of the outer loss at the moved layer
+    # the gradient of the outer loss at the moved layer
     logits = nn.functional.linear(h_clean, weight, bias)
     residual = logits.softmax(dim=-1).sub_(candidate_softmax(logits, step.clean_mask)).div_(len(h_clean))
     u_weight, u_bias = averaged([residual.T @ h_clean, residual.sum(dim=0)])
-    # directional derivative of the training logits along u, then of their log-softmax
-    slope = nn.functional.linear(h, u_weight, None if bias is None else u_bias)
+    return u_weight, u_bias
+
+
+@torch.no_grad()
+def along_head(step: LookAhead, u_weight: Tensor, u_bias: Tensor) -> Tensor:
+    """Directional derivative of the training logits along u of the last layer, then of their log-softmax."""
+    h, p = step.features.detach(), step.logits.detach().softmax(dim=-1)
+    slope = nn.functional.linear(h, u_weight, None if step.net.head.bias is None else u_bias)
     return 1 / len(h) * (slope - (p * slope).sum(dim=-1, keepdim=True))
 
 

@@ -133,7 +133,7 @@ class Rplg(Reduction):
                 state.net, x, features, logits, v, step.lr, batch.clean.x, batch.clean.mask, draws
             )
             # (18): the look-ahead's loss is linear in v, hence a constant matrix times w
-            slope = u.slopes(META_GRADIENTS[self.meta_gradient](ahead))
+            slope = u.slopes(self.ahead_slope(state, ahead))
             descend(state, w, slope, step)
             u, stepped = self.before_real_step(state, batch, z, u, ahead)
             with torch.no_grad():  # new Gamma, same U
@@ -144,6 +144,10 @@ class Rplg(Reduction):
     def weight_logits(self, state: State, z: Tensor, mu: Tensor) -> Tensor:
         """What w is the softmax of: g(x; Gamma), or nothing where there are no clean rows (RPLG-NM)."""
         return state.meta(z) if hasattr(state, "meta") else torch.zeros_like(mu)
+
+    def ahead_slope(self, state: State, ahead: LookAhead) -> Tensor:
+        """How the clean loss after the virtual step depends on v."""
+        return META_GRADIENTS[self.meta_gradient](ahead)
 
     def before_real_step(
         self, state: State, batch: Batch, z: Tensor, u: Opinions, ahead: LookAhead
