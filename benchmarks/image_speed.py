@@ -19,11 +19,11 @@ import argparse
 import gc
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ import torch
 
 from benchmarks.common import print_json, print_table, versions
 from oneof.candidates import Candidates
+from oneof.lab.runners.sharing import shared_gpu
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe
@@ -283,21 +284,16 @@ def together(number: int, options: argparse.Namespace, speed: str, shared: bool)
     Processes take turns on a GPU; with `shared` they go through NVIDIA's multi-process service (MPS), which
     lets their kernels run at the same time.
     """
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, shared_gpu() if shared else nullcontext({}) as environment:
+        if environment is None:
+            return {"left_out": "there is no multi-process service"}
         folder = Path(place)
-        surroundings = dict(os.environ)
-        service = ["nvidia-cuda-mps-control"]
-        if shared:
-            if shutil.which(service[0]) is None:
-                return {"left_out": "nvidia-cuda-mps-control is not installed"}
-            surroundings |= {"CUDA_MPS_PIPE_DIRECTORY": place, "CUDA_MPS_LOG_DIRECTORY": place}
-            subprocess.run([*service, "-d"], env=surroundings, check=True, timeout=30)
         lanes: list[subprocess.Popen[bytes]] = []
         try:
             command = [sys.executable, "-m", "benchmarks.image_speed", "--lane", place, str(number), speed]
             tiny = ["--tiny"] if options.tiny else []
             for i in range(number):
-                arguments = [*command, str(i), *tiny]
+                arguments, surroundings = [*command, str(i), *tiny], {**os.environ, **environment}
                 lanes.append(subprocess.Popen(arguments, env=surroundings, stderr=subprocess.PIPE))
             for process in lanes:
                 _, error = process.communicate(timeout=90)
@@ -306,8 +302,6 @@ def together(number: int, options: argparse.Namespace, speed: str, shared: bool)
         finally:
             for process in lanes:
                 process.kill()
-            if shared:
-                subprocess.run(service, input=b"quit\n", env=surroundings, timeout=30)
         done = [json.loads(file.read_text()) for file in folder.glob("*.json")]
     return {"steps_per_s": round(sum(d["steps"] for d in done) / max(d["s"] for d in done), 1)}
 

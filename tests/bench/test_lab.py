@@ -227,7 +227,7 @@ def test_processes_give_the_same_records_and_a_killed_one_is_replaced(data, tmp_
 
 def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatch):
     class Dead:
-        def __init__(self, device):
+        def __init__(self, place, environment):
             import multiprocessing as mp
 
             self.pipe, other = mp.Pipe()

@@ -6,14 +6,16 @@ import multiprocessing as mp
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from types import MappingProxyType
 from typing import Any
 
 from oneof.lab.records import Job, Record
 from oneof.lab.runners import Place, Runner, lost
+from oneof.lab.runners.sharing import shared_gpu
 from oneof.tables.files import free_memory
 
 WORKER_BYTES = 700 * 2**20
@@ -24,20 +26,26 @@ SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class LocalRunner(Runner):
-    """Worker processes that live as long as the lab and keep their data loaded."""
+    """Worker processes that live as long as the lab and keep their data loaded; several share a GPU."""
 
     def __init__(self, workers: int | None = None, device: str = "cpu", speed: str = "auto") -> None:
         self.slots = workers or default_workers()
         self.place = Place(device, speed)
         self.workers: list[Worker] = []
+        self.environment: Mapping[str, str] = {}
+        self.around = ExitStack()
 
     def __enter__(self) -> LocalRunner:
-        self.workers = [Worker(self.place) for _ in range(self.slots)]
+        if self.place.device.startswith("cuda") and self.slots > 1:
+            sharing = self.around.enter_context(shared_gpu())
+            self.environment = sharing or {}
+        self.workers = [Worker(self.place, self.environment) for _ in range(self.slots)]
         return self
 
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
             worker.stop()
+        self.around.close()
 
     @property
     def running(self) -> int:
@@ -64,7 +72,7 @@ class LocalRunner(Runner):
                 worker.job = None
             except (EOFError, OSError):
                 code, tries = worker.stop(), worker.tries
-                self.workers[i] = Worker(self.place)
+                self.workers[i] = Worker(self.place, self.environment)
                 if tries < TRIES:
                     self.workers[i].give(job, tries + 1)
                 else:
@@ -75,11 +83,12 @@ class LocalRunner(Runner):
 class Worker:
     """A process and the pipe to it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         context = mp.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=work, args=(other, place), daemon=True)
-        with _nothing_from_the_current_folder():
+        # a new Python looks for its first modules where it is started; then it gets the path of this process
+        with _in_environment({SAFE_PATH: "1", **environment}):
             self.process.start()
         other.close()
         self.job: Job | None = None
@@ -99,17 +108,18 @@ class Worker:
 
 
 @contextmanager
-def _nothing_from_the_current_folder() -> Iterator[None]:
-    """A new Python looks for its first modules where it is started; then it gets the path of this process."""
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
+def _in_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """With these variables; afterwards each is what it was."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
-        else:
-            os.environ[SAFE_PATH] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def work(pipe: Connection, place: Place) -> None:
