@@ -1,16 +1,17 @@
 """Steps on images on a GPU: PRODEN and RPLG with its meta-gradients, eager and fast.
 
-    python -m benchmarks.image_speed [--parts steps epochs agreement growth together] [--to FILE.json]
+    python -m benchmarks.image_speed [--parts steps epochs views agreement growth together] [--to FILE.json]
                                      [--sets cifar10 cifar100 tiny] [--variants head ...] [--seconds 240]
 
 `steps`: milliseconds and peak memory of a training step through the library's loop, on random images of
 the data set's form, one view, no augmentation, batch 256. `eager` is float32 as written, `graph` a CUDA
 graph in bf16 with channels-last memory, `compiled` the same with compiled features. The look-ahead sees
 256 clean rows, or 64 where the line says so. `epochs`: CIFAR-10's size with weak and strong view,
-augmentation included, over five epochs. `agreement`: how well the forms of the meta-gradient in bf16
-agree with the exact one in float32. `growth`: time and memory of RPLG's own work by the number of classes.
-`together`: several trainings in processes of their own, with and without NVIDIA's MPS. Without a GPU the
-same code runs at small size (`--tiny`).
+augmentation included, over five epochs. `views`: what the strong view takes of a step with both.
+`agreement`: how well the forms of the meta-gradient in bf16 agree with the exact one in float32. `growth`:
+time and memory of RPLG's own work by the number of classes. `together`: several trainings in processes of
+their own, with and without NVIDIA's MPS. Without a GPU the same code runs at small size (`--tiny`), and
+`--speeds eager "eager, bf16"` says what bf16 gains on a processor.
 """
 
 from __future__ import annotations
@@ -54,9 +55,11 @@ SETS = {
     "cifar10": Set("wrn-28-2", (3, 32, 32), 10),
     "cifar100": Set("wrn-28-2", (3, 32, 32), 100),
     "tiny": Set("resnet18", (3, 64, 64), 200),
+    "lenet": Set("lenet", (3, 32, 32), 10),
 }
 SPEEDS = {
     "eager": {"speed": "eager", "precision": "float32"},
+    "eager, bf16": {"speed": "eager", "precision": "bf16"},
     "graph": {"speed": "graph", "precision": "bf16"},
     "compiled": {"speed": "compiled", "precision": "bf16"},
 }
@@ -73,13 +76,20 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 PLAN = {
     "eager": ("proden", "rplg+", "head", "difference", "exact", "unrolled"),
+    "eager, bf16": ("proden", "rplg+", "head"),
     "graph": ("proden", "rplg+", "head", "head, 64", "difference, 64", "exact, 64"),
     "compiled": ("proden", "rplg+", "head", "head, 64", "difference", "difference, 64", "exact, 64"),
 }
 
 
 def make_fit(
-    variant: str, data: Set, rows: int, batch: int, device: str, speed: dict[str, Any], views: bool = False
+    variant: str,
+    data: Set,
+    rows: int,
+    batch: int,
+    device: str,
+    speed: dict[str, Any],
+    views: ImageViews | None = None,
 ) -> OngoingTraining:
     """A training on random images, ready for its first epoch."""
     rng = np.random.default_rng(0)
@@ -90,7 +100,7 @@ def make_fit(
     mask[np.arange(rows), y] = True
     x = rng.integers(0, 256, size=(rows, *data.shape), dtype=np.uint8)
     clean = rng.integers(0, 256, size=(4 * batch, *data.shape), dtype=np.uint8)
-    if not views:  # numbers as the net takes them
+    if views is None:  # numbers as the net takes them
         x, clean = (((a / 255).astype(np.float32) - 0.47) / 0.25 for a in (x, clean))
     labels = np.eye(data.classes, dtype=bool)[rng.integers(data.classes, size=4 * batch)]
     name, params = VARIANTS[variant]
@@ -102,7 +112,7 @@ def make_fit(
         x,
         Candidates.from_mask(mask, truth=y),
         CleanRows(clean, labels),
-        views=ImageViews(MEAN, STD) if views else RowItself(),
+        views=views or RowItself(),
     )
     fit = OngoingTraining(
         make_method(name, params),
@@ -129,12 +139,14 @@ def free(device: str) -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def steps(variant: str, data: Set, options: argparse.Namespace, speed: str) -> dict[str, float]:
+def steps(
+    variant: str, data: Set, options: argparse.Namespace, speed: str, views: ImageViews | None = None
+) -> dict[str, float]:
     """Milliseconds of a step and the peak memory beyond the data."""
     device, batch = options.device, options.batch
     free(device)
     began = time.perf_counter()
-    fit = make_fit(variant, data, options.steps * batch, batch, device, SPEEDS[speed])
+    fit = make_fit(variant, data, options.steps * batch, batch, device, SPEEDS[speed], views)
     before = torch.cuda.memory_allocated() if device == "cuda" else 0
     fit.run_epoch()  # the second epoch may be another stage, and is recorded again
     fit.run_epoch()
@@ -152,10 +164,26 @@ def steps(variant: str, data: Set, options: argparse.Namespace, speed: str) -> d
     return {"ms": round(min(times), 3), "gb": round(peak, 3), "ready_s": round(ready, 1)}
 
 
+class NoStrongView(ImageViews):
+    """The strong view is the image as it is."""
+
+    def _view(self, x: torch.Tensor, role: str, generator: torch.Generator) -> torch.Tensor:
+        return super()._view(x, "weak" if role == "weak" else "plain", generator)
+
+
+def share_of_view(variant: str, data: Set, options: argparse.Namespace, speed: str) -> dict[str, float]:
+    """What the strong view takes of a step with a weak and a strong one."""
+    with_it, without = (
+        steps(variant, data, options, speed, made(MEAN, STD))["ms"] for made in (ImageViews, NoStrongView)
+    )
+    return {"ms": with_it, "without_ms": without, "share": round(1 - without / with_it, 4)}
+
+
 def epochs(variant: str, options: argparse.Namespace, speed: str) -> dict[str, float]:
     """Seconds of an epoch of CIFAR-10's size with both views, and of 250 of them."""
     rows = 45000 if not options.tiny else 4 * options.batch
-    fit = make_fit(variant, SETS["cifar10"], rows, options.batch, options.device, SPEEDS[speed], views=True)
+    both = ImageViews(MEAN, STD)
+    fit = make_fit(variant, SETS["cifar10"], rows, options.batch, options.device, SPEEDS[speed], both)
     fit.run_epoch()
     fit.run_epoch()
     wait(options.device)
@@ -261,9 +289,8 @@ def agreement(options: argparse.Namespace) -> dict[str, Any]:
 def lane(folder: Path, name: str, number: int, options: argparse.Namespace, speed: str) -> None:
     """One of several trainings side by side: get ready, wait for the others, train, write the seconds."""
     rows = 64 * options.batch if not options.tiny else 2 * options.batch
-    fit = make_fit(
-        "head, 64", SETS["cifar10"], rows, options.batch, options.device, SPEEDS[speed], views=True
-    )
+    both = ImageViews(MEAN, STD)
+    fit = make_fit("head, 64", SETS["cifar10"], rows, options.batch, options.device, SPEEDS[speed], both)
     fit.run_epoch()
     fit.run_epoch()
     wait(options.device)
@@ -308,9 +335,9 @@ def together(number: int, options: argparse.Namespace, speed: str, shared: bool)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--sets", nargs="+", default=["cifar10", "cifar100", "tiny"], choices=SETS)
     parser.add_argument("--parts", nargs="+", default=["steps", "epochs", "agreement", "growth"])
-    parser.add_argument("--speeds", nargs="+", default=list(SPEEDS))
+    parser.add_argument("--speeds", nargs="+", default=["eager", "graph", "compiled"], choices=SPEEDS)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, metavar="VARIANT")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing new after so long")
     parser.add_argument("--batch", type=int, default=256)
@@ -347,6 +374,12 @@ def main() -> None:
             for variant in (v for v in PLAN[speed] if v in (options.variants or VARIANTS)):
                 if "steps" in options.parts:
                     measured(f"steps/{name}/{speed}/{variant}", steps, variant, SETS[name], options, speed)
+        if "views" in options.parts:
+            for speed in options.speeds:
+                for variant in options.variants or ("proden", "rplg+"):
+                    measured(
+                        f"views/{name}/{speed}/{variant}", share_of_view, variant, SETS[name], options, speed
+                    )
         if name == "cifar10":
             for speed in (s for s in options.speeds if s != "eager"):
                 if "epochs" in options.parts:
