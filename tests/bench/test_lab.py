@@ -364,6 +364,15 @@ def test_longer_trainings_are_expected_to_take_longer(data, tmp_path):
     assert times.left(Plan(longer, Records(tmp_path / "lab")), slots=1) == pytest.approx(2 * 5000)
 
 
+def test_the_seconds_of_another_device_say_nothing(data):
+    (job, *_) = Plan(toy_protocol(data, search=None), Records("nowhere")).ready()
+    record = {"config": job.config, "status": "ok", "seconds": 60.0}
+    records = [record, {**record, "seconds": 6.0, "place": {"device": "a GPU"}}]
+    assert JobTimes(records, device="a GPU").expected(job.config) == pytest.approx(33.0)
+    assert JobTimes(records, device="cpu").expected(job.config) == pytest.approx(60.0)
+    assert JobTimes(records).expected(job.config) == pytest.approx(33.0)
+
+
 def test_jobs_of_unknown_length_are_tried_while_there_is_time(data, tmp_path):
     protocol = toy_protocol(data, search=None)
     outcome, _ = run(protocol, tmp_path / "a", minutes=0)

@@ -285,6 +285,21 @@ def test_image_protocols_show_accuracy_against_cost(folder, tmp_path):
     assert "seconds" in drawn.caption
 
 
+def test_trainings_elsewhere_have_no_place_among_costs(folder, tmp_path):
+    (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
+    lines = list(read(folder / "records.jsonl"))
+    for record in lines:
+        record["place"] = {"device": "cpu" if record["config"]["method"]["name"] == "cc" else "a GPU"}
+    (tmp_path / "records.jsonl").write_text("".join(map(as_line, lines)))
+    part = read_folder(tmp_path)[0].nets["linear"]
+    rows = {row[1].text: [cell.text for cell in row[2:6]] for row in cost(part).rows}
+    assert rows["CC"] == ["–", rows["RPLG"][1], "–", "–"]
+    assert "–" not in rows["RPLG"]
+    assert "Trained on another device (cpu), so left out of costs: CC on toy." in grid(part).notes
+    assert accuracy_by_cost(part, tmp_path / "cost.png").exists()
+    assert not any("another device" in note for note in grid(read_folder(folder)[0].nets["linear"]).notes)
+
+
 def test_a_training_whose_seconds_are_not_known(folder, tmp_path):
     (result,) = read_folder(folder)
     for record in result.nets["linear"].rows[result.data[0]]["cc"].records:

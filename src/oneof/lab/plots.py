@@ -93,7 +93,7 @@ def accuracy_by_cost(part: NetResult, path: Path) -> Path | None:
     """Accuracy against the seconds of a training; the line joins rows that no other beats in both."""
 
     def draw(axis: Any, d: str) -> None:
-        points = {n: (c.mean_of("train_seconds"), c.mean) for n, c in part.rows[d].items()}
+        points = {n: (c.seconds, c.mean) for n, c in part.rows[d].items()}
         points = {n: point for n, point in points.items() if np.isfinite(point[0])}
         if points:
             axis.step(*zip(*unbeaten(list(points.values()))), where="post", **QUIET)

@@ -27,16 +27,23 @@ def group(config: Mapping[str, Any]) -> tuple[str, str, str]:
 
 class JobTimes:
     """How long jobs take, by the epochs they may have and the seconds of finished ones: of the same data set,
-    net and method; else of the method, else of all. And which of them end within some minutes from now."""
+    net and method; else of the method, else of all. And which of them end within some minutes from now.
 
-    def __init__(self, records: Iterable[Record] = (), minutes: float | None = None) -> None:
+    `device`: where jobs run; those that are known to have run on another one say nothing of it.
+    """
+
+    def __init__(
+        self, records: Iterable[Record] = (), minutes: float | None = None, device: str | None = None
+    ) -> None:
         self.until = None if minutes is None else time.time() + 60 * minutes
+        self.device = device
         self.per_epoch: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for record in records:
             self.add(record)
 
     def add(self, record: Record) -> None:
-        if record["status"] == "ok":
+        where = record.get("place", {}).get("device")
+        if record["status"] == "ok" and (None in (where, self.device) or where == self.device):
             key, epochs = group(record["config"]), record["config"]["recipe"]["epochs"]
             for kind in (key, key[2:], ()):
                 self.per_epoch[kind].append(record["seconds"] / epochs)

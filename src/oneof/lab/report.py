@@ -204,7 +204,7 @@ def cost(part: NetResult) -> Grid:
         base = cells["proden"].seconds_per_epoch if "proden" in cells else None
         for cell in cells.values():
             one = cell.seconds_per_epoch
-            values = [number(cell.mean_of("train_seconds"), ".2f"), number(cell.mean_of("epochs"), ".0f")]
+            values = [number(cell.seconds, ".2f"), number(cell.mean_of("epochs"), ".0f")]
             values += [number(1000 * one, ".1f"), number(one / base if base else None, ".1f")]
             rows.append([*_names(cell), *values, points(cell.selection_minus_test)])
     return Grid.of(

@@ -96,7 +96,8 @@ def run_lab(
             plan.save(folder, facts | {"versions": earlier.get("versions", facts["versions"])})
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
-        times = JobTimes((record for found in (records, *others) for record in found), minutes)
+        device = runner.place.describe()["device"]
+        times = JobTimes((record for found in (records, *others) for record in found), minutes, device)
         runner.keep_checkpoints(running, times.until)
         ran = left = 0
         with runner, LabProgress(plan, runner.slots, times, stream) as progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +43,8 @@ class CellResult:
     """Mean over the splits that all ranked rows have; None: it is not ranked, or they share none."""
     comparison: Comparison | None = None
     """The reference row against this one."""
+    elsewhere: str = ""
+    """Where it was trained, if not where most on the data set were: its seconds then say nothing."""
 
     @property
     def ranked(self) -> bool:
@@ -72,8 +75,18 @@ class CellResult:
         return 100 * self.mean_of("selection") - self.mean
 
     @property
+    def seconds(self) -> float:
+        """Of a training; NaN where they are not known, or not to be compared."""
+        return float("nan") if self.elsewhere else self.mean_of("train_seconds")
+
+    @property
     def seconds_per_epoch(self) -> float:
-        return self.mean_of("train_seconds") / self.mean_of("epochs")
+        return self.seconds / self.mean_of("epochs")
+
+    @cached_property
+    def devices(self) -> list[str]:
+        """Where its trainings ran, as far as records say so."""
+        return [record["place"]["device"] for record in self.records if "device" in record.get("place", {})]
 
     def summary(self) -> dict[str, Any]:
         """What `summary.json` says of it."""
@@ -155,7 +168,10 @@ def _place(rows: dict[str, CellResult], reference: str) -> None:
         cell.best = round(cell.mean, 2) == highest
     for cell, rank in zip(ranked, _ranks_over_splits(ranked)):
         cell.rank = rank
+    devices = Counter(device for cell in rows.values() for device in cell.devices)
+    usual = {device for device, _ in devices.most_common(1)}
     for label, cell in rows.items():
+        cell.elsewhere = ", ".join(sorted(set(cell.devices) - usual))
         if reference in rows and label != reference:
             cell.comparison = compare(rows[reference].test, cell.test)
 
