@@ -167,6 +167,22 @@ def test_true_and_one_are_not_silently_one_class(sets):
         Candidates.from_sets(sets)
 
 
+@pytest.mark.parametrize(
+    "sets", [[["1", 1], ["2"]], [[3, 1], ["3", "a"]], [["1.5"], [1.5]], [["True"], [True]]]
+)
+def test_a_number_and_its_text_are_not_silently_two_classes(sets):
+    with pytest.raises(CandidateError, match="they would be two classes"):
+        Candidates.from_sets(sets)
+
+
+def test_named_classes_may_have_a_number_and_its_text():
+    assert Candidates.from_sets([["1", 1], [1]], classes=["1", 1]).mask.tolist() == [
+        [True, True],
+        [False, True],
+    ]
+    assert Candidates.from_sets([["a", 1], [1, 2]]).n_classes == 3
+
+
 def test_whole_numbers_of_any_kind_are_one_class():
     c = Candidates.from_sets(
         [[1, 2], [np.int64(1)], [1.0], [np.float32(2)], np.array([2, 1], dtype=np.uint8)]

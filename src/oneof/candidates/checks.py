@@ -212,15 +212,23 @@ def one_set(row: Any, i: int, source: str, first: dict[tuple[type, Any], int]) -
     return labels
 
 
-def check_no_flag_is_a_number(first: dict[tuple[type, Any], int], source: str) -> None:
-    """To Python True and 1 are the same: they would be one class, named by whichever comes first.
+def check_types(first: dict[tuple[type, Any], int], source: str, named: bool) -> None:
+    """Labels that look alike are one thing: True is 1 to Python, which would make them one class, and a text
+    is no number, which would make "1" and 1 two, unless the classes are `named` and have both.
 
     `first` has the row of the first label of each type and value.
     """
     flags = {label: row for (kind, label), row in first.items() if kind is bool}
-    for (kind, label), row in first.items() if flags else ():
+    texts = {} if named else {label: row for (kind, label), row in first.items() if kind is str}
+    for (kind, label), row in first.items() if flags or texts else ():
         if kind is not bool and label in flags:
-            raise CandidateError(
-                f"row {flags[label]} of {source} has the label {bool(label)}, row {row} the label {label!r}: "
-                "they would be one class.\n  Use one type for all labels."
-            )
+            other: Any = bool(label)
+            other_row, classes = flags[label], "one class"
+        elif kind is not str and str(label) in texts:
+            other, other_row, classes = str(label), texts[str(label)], "two classes"
+        else:
+            continue
+        raise CandidateError(
+            f"row {other_row} of {source} has the label {other!r}, row {row} the label {label!r}: "
+            f"they would be {classes}.\n  Use one type for all labels."
+        )

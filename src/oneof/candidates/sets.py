@@ -146,7 +146,7 @@ class Candidates(FrozenArrays):
         source = more.get("source", "candidates")
         first: dict[tuple[type, Any], int] = {}
         rows = [checks.one_set(row, i, source, first) for i, row in enumerate(sets)]
-        checks.check_no_flag_is_a_number(first, source)
+        checks.check_types(first, source, named=classes is not None)
         if classes is None:
             classes = ordered({label for row in rows for label in row})
             if not classes:
