@@ -118,13 +118,14 @@ def test_memory_order_alone_changes_no_number():
     torch.testing.assert_close(fast(x), plain(x))
 
 
-@pytest.mark.parametrize(("x", "capable", "expected"), [
-    (images(2), True, (torch.bfloat16, True)),
-    (images(2), False, (None, True)),
-    (torch.zeros(2, 5), True, (None, False)),
+@pytest.mark.parametrize(("x", "capabilities", "expected"), [
+    (images(2), {"amx_bf16": True, "avx512_bf16": True}, (torch.bfloat16, True)),
+    (images(2), {"amx_bf16": False, "avx512_bf16": True}, (torch.bfloat16, True)),
+    (images(2), {"amx_bf16": False, "avx512_f": True}, (None, True)),
+    (torch.zeros(2, 5), {"amx_bf16": True}, (None, False)),
 ])  # fmt: skip
-def test_images_are_fast_by_default_where_the_processor_can(monkeypatch, x, capable, expected):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": capable}, raising=False)
+def test_images_are_fast_by_default_where_the_processor_can(monkeypatch, x, capabilities, expected):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     net = net_of() if x.ndim == 4 else build_net("mlp", 5, 3)
     speed = choose_speed(Recipe(), torch.device("cpu"), net, x, True)
     assert (speed.precision, speed.channels_last) == expected

@@ -55,8 +55,8 @@ class Recipe:
     seed: int = 0
     device: str = "auto"
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    """Of the features' passes; auto: bf16 for images on a GPU or on a processor that multiplies matrices in
-    bf16 (AMX), else float32."""
+    """Of the features' passes; auto: bf16 for images on a GPU or on a processor that multiplies in bf16
+    (AMX, AVX-512 BF16), else float32."""
     speed: Literal["auto", "eager", "graph", "compiled"] = "auto"
     """graph: a step is one CUDA graph; compiled: and the features are compiled first, which takes a
     minute; auto: graph for images on a GPU, else eager. Methods that cannot be captured run eagerly."""
@@ -158,7 +158,7 @@ def multiplies_bf16(device: torch.device) -> bool:
         return True
     # of older versions of torch nothing is known
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return device.type == "cpu" and bool(known.get("amx_bf16", False))
+    return device.type == "cpu" and any(known.get(name, False) for name in ("amx_bf16", "avx512_bf16"))
 
 
 @dataclass
