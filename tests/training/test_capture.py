@@ -24,7 +24,8 @@ from tests.methods.harness import assert_same_fit, fit
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
 CLASSES = 4
-METHODS = {
+PLAIN = ("able", "dirk", "dirk-ref", "idgp", "pico", "plcr", "pop", "sdct", "valen")
+METHODS = {name: (name, {}) for name in PLAIN} | {
     "proden": ("proden", {}),
     "head": ("rplg", {"meta_gradient": "head"}),
     "difference": ("rplg", {"meta_gradient": "difference"}),

@@ -46,6 +46,7 @@ class Able(Method):
     size: int = hyper(128, choices=(64, 128, 256), text="length of an embedding")
 
     views = ("weak", "strong")
+    capturable = True
 
     def setup(self, task: Task) -> State:
         state = State(task.net, projection=Projection(task, self.size))

@@ -31,6 +31,7 @@ authors': a resized crop with changes of colour), embeddings from a second stron
 are the row itself: one pass of each network serves all of them.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -56,6 +57,7 @@ class Dirk(Method):
     momentum: float = hyper(0.99, choices=(0.5, 0.9, 0.99), text="m, memory of the teacher")
 
     views: ClassVar[tuple[str, ...]] = ("strong",)
+    capturable: ClassVar[bool] = True
     watched = ()  # confidences are computed anew each step, no row keeps one
     shardable: ClassVar[bool] = True
 
@@ -92,6 +94,7 @@ class DirkRef(Dirk):
     size: int = hyper(128, choices=(64, 128, 256), text="length of an embedding")
 
     views = ("strong", "weak", "strong2")
+    capturable = True
     shardable = False
 
     def setup(self, task: Task) -> State:
@@ -110,6 +113,9 @@ class DirkRef(Dirk):
             ),
         )
 
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        return step.step >= warm_up_steps(self.start, step)
+
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         distil, for_keys, for_anchors = (batch.view(role) for role in self.views)
         with torch.no_grad():
@@ -123,7 +129,7 @@ class DirkRef(Dirk):
 
         pool = Pool.of(embedding, key, state.queue["vector"], state.queue.filled)
         label = best_candidate(reliable, batch.candidates)
-        if step.step >= warm_up_steps(self.start, step):
+        if self.stage(state, step):
             similar = confidence_weights(
                 reliable,
                 pool.facts(reliable, state.queue["confidence"]),

@@ -29,6 +29,7 @@ the authors' script; their tuned values, powers of ten, differ for each data set
 10⁻³, γ 10⁻², T₁ 1.95, T₂ 5.9, g at a fifth of f's learning rate).
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,7 @@ class Idgp(Method):
     g_decay: float | None = hyper(None, low=1e-5, high=1e-3, log=True, text="weight decay of g; None: as f")
 
     views = ("plain", "strong", "strong2")
+    capturable = True
     shardable = True
 
     def setup(self, task: Task) -> State:
@@ -88,6 +90,10 @@ class Idgp(Method):
         if self.g_decay is not None:
             coins["weight_decay"] = self.g_decay
         return [{"params": list(state.net.parameters())}, coins]
+
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        warm = step.epoch < at_most_a_quarter(self.warm_up, step.epochs)
+        return None if warm else fade_in(step, self.ramp)
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         target, present = state.rows.take(batch.index, "target", "present")

@@ -29,6 +29,7 @@ so the queue's length need not be a multiple of the batch. The prototypes' seque
 form.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -63,6 +64,7 @@ class Pico(Method):
     last_memory: float = hyper(0.8, low=0.7, high=0.95, text="φ at the end")
 
     views = ("weak", "strong")
+    capturable = True
 
     def setup(self, task: Task) -> State:
         projection = Projection(task, self.size)
@@ -78,6 +80,9 @@ class Pico(Method):
         )
         state.rows.add("target", task.uniform, support=task.candidates)
         return state
+
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        return self.memory(step) if step.step >= warm_up_steps(self.start, step) else None
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         logits, embedding = both_heads(state.net, state.projection, batch.view("weak"))

@@ -51,6 +51,7 @@ class Pop(Method):
     window: int = hyper(5, low=3, high=7, text="epochs between removals, and how many are averaged for one")
 
     views = ("weak", "strong", "strong2")
+    capturable = True
     shardable = True
 
     def setup(self, task: Task) -> State:

@@ -29,6 +29,7 @@ always has as many rows as the batch, drawn from the selected ones. log(1 − p)
 """
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 
@@ -64,6 +65,7 @@ class Sdct(Method):
     )
 
     views = ("weak", "strong")
+    capturable = True
     watched = ("target_0", "target_1")
 
     def setup(self, task: Task) -> State:
@@ -90,6 +92,11 @@ class Sdct(Method):
             chosen = select(entropy, self.selected)
             state.rows[f"selected_{m}"].copy_(chosen)
             state.class_threshold[m] = class_means(entropy, label, chosen, task.n_classes)
+
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        if step.epoch < self.warm_up * step.epochs:
+            return None
+        return fade_in(step, self.ramp_up), step.epoch >= self.expand * step.epochs
 
     def loss(self, state: State, batch: Batch, step: StepInfo) -> Tensor:
         mask, weak = batch.candidates, batch.view("weak")

@@ -29,6 +29,7 @@ Defaults are the authors' for CIFAR-10; for small tables they have γ 20, β 0.0
 
 import copy
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,7 @@ class Valen(Method):
     neighbours: int = hyper(3, choices=(3, 4), text="k of the neighbour graph")
 
     views = ("plain", "strong", "strong2")
+    capturable = True
     uses_default_generator = True  # torch's Dirichlet takes no other
     watched = ("target", "belief")  # the target holds a random sample, so the belief speaks for the method
 
@@ -84,6 +86,9 @@ class Valen(Method):
     def warm_up_of(self, epochs: int) -> int:
         return at_most_a_quarter(self.warm_up, epochs)
 
+    def stage(self, state: State, step: StepInfo) -> Hashable:
+        return step.epoch < self.warm_up_of(step.epochs)
+
     def param_groups(self, state: State) -> list[dict[str, Any]]:
         moving = [state.net, state.encoder, state.decoder] if state.joined else [state.net]
         return [{"params": [p for part in moving for p in part.parameters()]}]
@@ -103,7 +108,7 @@ class Valen(Method):
         belief, target = state.rows.take(batch.index, "belief", "target")
         logits = [state.net(view) for view in batch.views]
         fresh = candidate_softmax(logits[0].detach(), batch.candidates)
-        if step.epoch < self.warm_up_of(step.epochs):
+        if self.stage(state, step):
             state.rows.put(batch.index, belief=fresh, target=fresh)
             return mean_cross_entropy(logits, belief)
 
