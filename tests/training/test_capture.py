@@ -1,9 +1,10 @@
-"""Captured steps against eager ones (GPU), their bookkeeping, and checkpoints of other memory orders."""
+"""Captured steps against eager ones, their bookkeeping, and checkpoints of other memory orders.
 
-import copy
+On a GPU steps are recorded as CUDA graphs, elsewhere on a tape that does the same (tape.py)."""
+
 import gc
 import weakref
-from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,31 +13,26 @@ from torch import nn
 
 from oneof.candidates import Candidates
 from oneof.methods import list_methods, make_method
+from oneof.methods.base import Method
 from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.methods.proden import Proden
 from oneof.nets import Net
 from oneof.nets.fast import with_fast_features
-from oneof.training import CleanRows, Recipe, Run, RunError, capture, train
+from oneof.training import CleanRows, Recipe, Run, RunError, ongoing, train
 from oneof.training.capture import WARM_UP, CapturedStep
 from oneof.training.checkpoint import load_tree, save_tree
 from oneof.views import ImageViews
-from tests.methods.harness import assert_same_fit, fit
+from tests.training import tape
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
 CLASSES = 4
-PLAIN = ("able", "dirk", "dirk-ref", "idgp", "pico", "plcr", "pop", "sdct", "valen")
-METHODS = {name: (name, {}) for name in PLAIN} | {
-    "proden": ("proden", {}),
+CAPTURABLE = [info.name for info in list_methods() if make_method(info.name).capturable]
+STAGED = ("dirk-ref", "idgp", "pico", "plcr", "sdct", "valen")
+"""What these compute changes with the stage; RPLG's stages only save time."""
+METHODS = {name: (name, {}) for name in CAPTURABLE} | {
     "head": ("rplg", {"meta_gradient": "head"}),
     "difference": ("rplg", {"meta_gradient": "difference"}),
     "exact": ("rplg", {"meta_gradient": "exact"}),
-    "no rollback": ("rplg-no-rollback", {}),
-    "new U": ("rplg-new-u", {}),
-    "prior": ("rplg-prior", {}),
-    "averaged": ("rplg-averaged", {}),
-    "plus": ("rplg+", {}),
     "plus, few clean rows": ("rplg+", {"meta_hidden": 4, "clean_batch": 8}),
-    "clean rows alone": ("clean-only", {}),
 }
 
 
@@ -87,151 +83,142 @@ def interrupted(folder, after, **more):
     return trained(run=Run(folder), checkpoint_every=1, **more)
 
 
-# ---- on a GPU ---------------------------------------------------------------------------------
+@pytest.fixture
+def recordings(monkeypatch):
+    """What is recorded from now on, and where: with `speed="graph"` all that is capturable is."""
+    if torch.cuda.is_available():
+        made, record = [], CapturedStep._record
+        monkeypatch.setattr(CapturedStep, "_record", lambda *a: made.append(a) or record(*a))
+        return made, "cuda"
+
+    def chosen(recipe, device, net, example, capturable):
+        found = choose(recipe, device, net, example, capturable)
+        return replace(found, captured=capturable and recipe.speed == "graph")
+
+    choose = ongoing.choose_speed
+    monkeypatch.setattr(ongoing, "choose_speed", chosen)
+    return tape.use(monkeypatch), "cpu"
 
 
-@needs_gpu
-@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+# ---- the same numbers -------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_captured_steps_have_the_numbers_of_eager_ones(method, schedule, monkeypatch):
-    recorded = []
-    record = CapturedStep._record
-    monkeypatch.setattr(CapturedStep, "_record", lambda *a: recorded.append(a) or record(*a))
-    settings = {"device": "cuda", "precision": "float32", "schedule": schedule, "epochs": 6}
+def test_captured_steps_have_the_numbers_of_eager_ones(method, recordings):
+    made, device = recordings
+    settings = {"device": device, "precision": "float32", "schedule": "cosine", "epochs": 6}
     fast, slow = (trained(method, **settings, speed=speed) for speed in ("graph", "eager"))
-    assert recorded  # otherwise this compares eager steps with eager ones
+    assert made  # otherwise this compares eager steps with eager ones
+    close = 2e-2 if device == "cuda" else 1e-4
     for a, b in zip(fast.history, slow.history):
         assert a["lr"] == pytest.approx(b["lr"], rel=1e-5)
-        assert a["loss"] == pytest.approx(b["loss"], rel=2e-2)
+        assert a["loss"] == pytest.approx(b["loss"], rel=close)
         if "w_entropy" in b:
             assert a["w_entropy"] == pytest.approx(b["w_entropy"], rel=5e-2)
-    np.testing.assert_allclose(fast.pseudo_labels, slow.pseudo_labels, atol=0.1)
+    np.testing.assert_allclose(fast.pseudo_labels, slow.pseudo_labels, atol=5 * close)
 
 
-@needs_gpu
+@pytest.mark.parametrize("method", STAGED)
+def test_stages_are_needed_where_a_method_names_them(method, recordings, monkeypatch):
+    _, device = recordings
+    settings = {"device": device, "precision": "float32", "epochs": 6}
+    slow = trained(method, **settings, speed="eager")
+    monkeypatch.setattr(type(make_method(method)), "stage", Method.stage)
+    fast = trained(method, **settings, speed="graph")
+    assert any(a["loss"] != pytest.approx(b["loss"], rel=1e-3) for a, b in zip(fast.history, slow.history))
+
+
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 @pytest.mark.parametrize("method", ["proden", "head"])
-def test_a_captured_training_continues_from_its_checkpoint(method, optimiser, tmp_path):
-    settings = {"method": method, "optimiser": optimiser, "device": "cuda", "lr": 0.01}
+def test_a_captured_training_continues_from_its_checkpoint(method, optimiser, tmp_path, recordings):
+    made, device = recordings
+    settings = {"method": method, "optimiser": optimiser, "device": device, "speed": "graph", "lr": 0.01}
     whole = trained(**settings)
     continued = interrupted(tmp_path, after=2, **settings)
+    assert made
     assert len(continued.history) == len(whole.history)
     for a, b in zip(continued.history, whole.history):
         assert a["loss"] == pytest.approx(b["loss"], rel=5e-2)
 
 
-@needs_gpu
-def test_views_of_a_captured_step_are_new_every_time():
+def test_views_of_a_captured_step_are_new_every_time(recordings):
     seen = []
 
     def step(x):
         seen.append(views.train(x, ("strong",), generator)[0])
         out.copy_(seen[-1])
 
-    views, generator = ImageViews((0.5,) * 3, (0.25,) * 3), torch.Generator("cuda").manual_seed(0)
-    x = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8, device="cuda")
-    out = torch.zeros(4, 3, 32, 32, device="cuda")
+    made, device = recordings
+    views, generator = ImageViews((0.5,) * 3, (0.25,) * 3), torch.Generator(device).manual_seed(0)
+    x = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8, device=device)
+    out = torch.zeros(4, 3, 32, 32, device=device)
     captured = CapturedStep(step, [generator])
     results = []
     for _ in range(WARM_UP + 3):
         captured("a stage", x)
-        torch.cuda.synchronize()
         results.append(out.clone())
     assert len(seen) == WARM_UP + 1  # afterwards the graph is replayed
+    assert len(made) == 1
     for i, a in enumerate(results):
         assert not any(torch.equal(a, b) for b in results[:i])
 
 
-# ---- bookkeeping, with a stand-in for the GPU -------------------------------------------------
+@pytest.mark.parametrize(
+    "wait", [lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: x.unique()]
+)
+def test_a_step_that_waits_for_the_gpu_cannot_be_recorded(wait, monkeypatch):
+    tape.use(monkeypatch)
+    captured = CapturedStep(wait)
+    for _ in range(WARM_UP):
+        captured(None, torch.ones(3))
+    with pytest.raises(RuntimeError, match="waits for the GPU"):
+        captured(None, torch.ones(3))
 
 
-class FakeGraph:
-    """Records nothing: a replay calls the function on the recorded inputs again."""
-
-    def __init__(self):
-        self.generators, self.again = [], None
-
-    def register_generator_state(self, generator):
-        self.generators.append(generator)
-
-    def replay(self):
-        self.again()
-
-
-class FakeStream:
-    def wait_stream(self, other):
-        pass
+# ---- bookkeeping ------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def fake_cuda(monkeypatch):
-    graphs = []
-
-    @contextmanager
-    def recording(graph, **options):
-        graphs.append(graph)
-        yield
-
-    @contextmanager
-    def stream(_):
-        yield
-
-    cuda = capture.torch.cuda
-    for name, value in {
-        "Stream": FakeStream, "current_stream": FakeStream, "stream": stream, "CUDAGraph": FakeGraph,
-        "graph": recording,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(cuda, name, value)
-    return graphs
+def tapes(monkeypatch):
+    return tape.use(monkeypatch)
 
 
-def test_steps_warm_up_are_recorded_once_and_replayed_with_new_inputs(fake_cuda):
-    calls, results = [], []
+def test_steps_warm_up_are_recorded_once_and_replayed_with_new_inputs(tapes):
+    calls, total = [], torch.zeros(())
 
     def step(x):
         calls.append(x)
-        if fake_cuda and fake_cuda[-1].again is None:
-            fake_cuda[-1].again = lambda: results.append(x.item())
+        total.add_(x)
 
     generator = torch.Generator()
     captured = CapturedStep(step, [generator])
     for value in range(WARM_UP + 3):
         captured("first", torch.tensor(float(value)))
+        assert total == sum(range(value + 1))  # each step ran once, with its own input
     assert len(calls) == WARM_UP + 1
-    assert results == [3.0, 4.0, 5.0]  # each step ran once, with its own input
-    assert fake_cuda[0].generators == [generator]
+    assert generator in tapes[0].generators
     captured("second", torch.tensor(9.0))  # another stage warms up and is recorded anew
     assert len(calls) == WARM_UP + 2
     for _ in range(WARM_UP):
         captured("second", torch.tensor(10.0))
-    assert len(fake_cuda) == 2
-    assert results[-1] == 10.0
+    assert len(tapes) == 2
+    assert total == sum(range(WARM_UP + 3)) + 9 + 10 * WARM_UP
 
 
 @pytest.mark.parametrize("every", [1, 2, 3])
-def test_stages_that_alternate_are_each_recorded_once(fake_cuda, every):
+def test_stages_that_alternate_are_each_recorded_once(tapes, every):
     calls = []
-
-    def step(x):
-        calls.append(x)
-        if fake_cuda and fake_cuda[-1].again is None:
-            fake_cuda[-1].again = lambda: None
-
-    captured = CapturedStep(step)
+    captured = CapturedStep(calls.append)
     for i in range(60):
         captured(i % every == 0, torch.zeros(2))
-    assert len(fake_cuda) == min(every, 2)
-    assert len(calls) == len(fake_cuda) * (WARM_UP + 1)
+    assert len(tapes) == min(every, 2)
+    assert len(calls) == len(tapes) * (WARM_UP + 1)
     captured("a third stage", torch.zeros(2))
     assert len(captured.recordings) == 2  # the oldest is given up, and its memory
 
 
-def test_a_recording_keeps_its_own_copies_of_the_inputs(fake_cuda):
-    def step(x):
-        if fake_cuda:
-            fake_cuda[-1].again = lambda: None
-
-    captured = CapturedStep(step)
+def test_a_recording_keeps_its_own_copies_of_the_inputs(tapes):
+    captured = CapturedStep(lambda x: None)
     x = torch.zeros(2)
     for _ in range(WARM_UP + 1):
         captured(None, x)
@@ -240,10 +227,7 @@ def test_a_recording_keeps_its_own_copies_of_the_inputs(fake_cuda):
     assert captured.recordings[None].inputs[0].tolist() == [1, 1]
 
 
-# ---- memory order in checkpoints --------------------------------------------------------------
-
-
-def test_no_earlier_graph_is_thrown_away_during_a_recording(fake_cuda):
+def test_no_earlier_graph_is_thrown_away_during_a_recording(tapes):
     """CUDA fails there ("operation not permitted when stream is capturing"), and so did the recording."""
 
     class Circle:  # as a training that holds its graph: only the garbage collector frees it
@@ -253,15 +237,17 @@ def test_no_earlier_graph_is_thrown_away_during_a_recording(fake_cuda):
     seen, earlier = [], weakref.ref(Circle())
 
     def step(x):
-        if fake_cuda:
+        if tapes:
             seen.append((gc.isenabled(), earlier()))
-            fake_cuda[-1].again = lambda: None
 
     captured = CapturedStep(step)
     for _ in range(WARM_UP + 1):
         captured(None, torch.zeros(2))
     assert seen == [(False, None)]
     assert gc.isenabled()
+
+
+# ---- memory order in checkpoints --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
@@ -324,25 +310,6 @@ def test_a_run_with_other_views_is_not_continued(tmp_path):
     trained(run=Run(tmp_path))
     with pytest.raises(RunError, match=r"holds a run with another views:\n.*'cutout': 3"):
         trained(run=Run(tmp_path), cutout=2)
-
-
-@pytest.mark.parametrize("name", [info.name for info in list_methods() if make_method(info.name).capturable])
-def test_a_recorded_step_keeps_the_numbers_of_its_recording_and_learns_the_same(name, monkeypatch):
-    # as a graph does, on a CPU: numbers outside of tensors stay those of a stage's first step
-    plain = fit(make_method(name))
-    kind, recorded = type(make_method(name)), {}
-
-    def replayed(hook):
-        def run(self, state, batch, step):
-            first = recorded.setdefault(self.stage(state, step), copy.copy(step))
-            first.lr = step.lr  # a tensor there
-            return hook(self, state, batch, first)
-
-        return run
-
-    for hook in ("loss", "after_step"):
-        monkeypatch.setattr(kind, hook, replayed(getattr(kind, hook)))
-    assert_same_fit(plain, fit(make_method(name)))
 
 
 def test_a_subclass_with_another_loss_is_not_recorded_unless_it_says_so():
