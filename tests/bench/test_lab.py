@@ -284,7 +284,7 @@ def test_who_only_looks_does_not_sign(data, tmp_path, monkeypatch):
     run(protocol, tmp_path)
     assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "there"}
     run(toy_protocol(data, seeds=tuple(range(4))), tmp_path)  # one split more: trained here
-    assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "here"}
+    assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "there, here"}
 
 
 def test_rows_that_leave_the_report_are_named(data, tmp_path):
@@ -295,6 +295,27 @@ def test_rows_that_leave_the_report_are_named(data, tmp_path):
     run_lab(fewer, tmp_path, Inline(), stream=said)
     gone = f"{protocol.entries[1].label} on {data}"
     assert f"had 1 other rows of toy, such as {gone}: their records stay" in said.getvalue()
+
+
+def test_calls_on_other_data_sets_add_to_the_table(data, tmp_path):
+    (tmp_path / "more").mkdir()
+    other = write_mat(tmp_path / "more", n=100)
+    folder, said = tmp_path / "lab", io.StringIO()
+    first = toy_protocol(data)
+    run_lab(first, folder, Inline(), command="one")
+    fewer = replace(first, data=(other,), seeds=(0, 1))
+    for _ in range(2):  # the second time nothing is left to do
+        run_lab(fewer, folder, Inline(), command="two", stream=said)
+    run_lab(first, folder, Inline(), command="one", stream=said)
+    (result,) = read_folder(folder)
+    assert "had" not in said.getvalue()
+    assert result.data == [data, other]
+    assert result.plan["command"] == "one && two"
+    assert {(c.data, c.planned, len(c.records)) for c in result.cells} == {(data, 3, 3), (other, 2, 2)}
+
+    run_lab(replace(fewer, lr=0.01), folder, Inline(), stream=said)  # numbers that do not belong together
+    assert "had 2 other rows of toy" in said.getvalue()
+    assert read_folder(folder)[0].data == [other]
 
 
 def test_the_lab_runs_without_the_packages_of_the_command_line(tmp_path):

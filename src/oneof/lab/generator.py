@@ -139,7 +139,7 @@ def beliefs(
         Candidates.from_labels(data.y_train, classes=range(len(data.classes))),
         recipe=recipe,
         progress=progress,
-        title=f"generator of {data.name}",
+        title=f"generator of candidate sets for {data.name}",
     )
     return _stored(trained, data, generator.net, recipe, folder / "candidates")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -196,15 +196,36 @@ class Plan:
         return [record for record in found.values() if record and record["status"] == "failed"]
 
     def save(self, folder: Path, facts: Mapping[str, Any]) -> None:
-        """Write `plan-<protocol>.json`: which records are whose. Reports need it and the records only."""
-        content = {
+        """Write `plan-<protocol>.json`: which records are whose. Reports need it and the records only.
+
+        What it says of other data sets stays, if they can stand beside these.
+        """
+        content: dict[str, Any] = {
             "protocol": self.protocol.to_dict(),
             **facts,
             "left_out": self.left_out,
             "data": {name: prepared.facts() for name, prepared in self.data.items()},
             "cells": [cell.to_dict() for cell in self.cells],
         }
+        earlier = self.earlier(folder)
+        if beside := self.beside(earlier):
+            order = list(dict.fromkeys(c["data"] for c in [*earlier["cells"], *content["cells"]]))
+            content["data"] = {name: {**earlier["data"], **content["data"]}[name] for name in order}
+            content["cells"] = sorted(beside + content["cells"], key=lambda c: order.index(c["data"]))
+            seeds = max(earlier["protocol"]["seeds"], self.protocol.seeds, key=len)
+            content["protocol"] |= {"data": order, "seeds": seeds}
+            content["command"] = joined(earlier["command"], facts["command"], " && ")
         write_text(self._file(folder), sealed_json(content, indent=1))
+
+    def beside(self, earlier: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Cells of an earlier plan on data sets that this one lacks; none if more than the number of splits
+        is different, as their numbers do not belong in one table."""
+        if not earlier:
+            return []
+        theirs = Protocol.from_dict(earlier["protocol"])
+        if replace(theirs, data=self.protocol.data, seeds=self.protocol.seeds) != self.protocol:
+            return []
+        return [c for c in earlier["cells"] if c["data"] not in self.data]
 
     def earlier(self, folder: Path) -> dict[str, Any]:
         """What an earlier lab in the folder has saved of this protocol; empty: there was none."""
@@ -212,9 +233,10 @@ class Plan:
         return read_plan(file) if file.exists() else {}
 
     def without(self, earlier: Mapping[str, Any]) -> list[str]:
-        """Reported rows of an earlier plan that this one lacks."""
+        """Reported rows of an earlier plan that this one lacks and that cannot stand beside it."""
         here = {(cell.data, cell.net, cell.entry.label) for cell in self.cells}
-        there = [c for c in earlier.get("cells", ()) if c["reported"]]
+        beside = self.beside(earlier)
+        there = [c for c in earlier.get("cells", ()) if c["reported"] and c not in beside]
         gone = [c for c in there if (c["data"], c["net"], c["label"]) not in here]
         return [f"{c['label']} on {c['data']}" for c in gone]
 
@@ -242,6 +264,11 @@ def damaged_plan(file: Path, why: object) -> LabError:
         f"{file}: the plan is damaged ({why}).\n"
         "  Remove the file and run its `oneof bench` command again; finished jobs are kept."
     )
+
+
+def joined(earlier: str, now: str, separator: str) -> str:
+    """A text after others, each of them once."""
+    return separator.join(dict.fromkeys([*filter(None, earlier.split(separator)), now]))
 
 
 def code_of(method: Method) -> dict[str, str]:

@@ -23,6 +23,7 @@ from oneof.lab.generator import beliefs
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import KINDS, read_table
+from oneof.training import default_progress
 
 DEFAULT_COLUMNS = {"column": "candidates", "truth": "truth"}
 
@@ -161,5 +162,6 @@ def _drawn(data: DataSet, rule: Mapping[str, Any]) -> Candidates:
     ready = ready_made_sets(data.name, rule["rate"], rule["seed"], data.y_train, data.classes)
     if ready is not None:
         return ready
-    q = beliefs(data, device="auto" if data.x_train.ndim == 4 else "cpu").q
+    device = "auto" if data.x_train.ndim == 4 else "cpu"
+    q = beliefs(data, device=device, progress=default_progress()).q  # on images this takes a while
     return instance_sets(data.y_train, rule["rate"], rule["seed"], q=q, classes=data.classes)

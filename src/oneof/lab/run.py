@@ -15,7 +15,7 @@ import torch
 
 import oneof
 from oneof.lab import LAB_VERSION
-from oneof.lab.plan import Plan
+from oneof.lab.plan import Plan, joined
 from oneof.lab.progress import JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
 from oneof.lab.records import Job, Record, Records, alone
@@ -87,13 +87,15 @@ def run_lab(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
             )
-        facts = {"command": command, "versions": versions(runner.place.device)}
+        here = versions(runner.place.device)
+        made_with = earlier.get("versions", here)  # who only looks does not sign
+        signed = made_with | {name: joined(made_with.get(name, ""), v, ", ") for name, v in here.items()}
+        facts = {"command": command, "versions": made_with}
         others = [Records(other) for other in reuse]
         running = folder / "running"
         queue = _ready(plan, records, others, running)
         if not queue and plan.complete:
-            # looked at, not run: the versions stay those that the numbers were made with
-            plan.save(folder, facts | {"versions": earlier.get("versions", facts["versions"])})
+            plan.save(folder, facts)
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
         device = runner.place.describe()["device"]
@@ -116,6 +118,8 @@ def run_lab(
                 ended = [record for record in arrived if record["status"] != "stopped"]
                 for record in ended:
                     records.add(record)
+                if ended:
+                    facts["versions"] = signed
                 ran, left = ran + len(ended), left + len(arrived) - len(ended)
                 progress.update(ended, runner.running)
                 if ended and (more := _ready(plan, records, others, running)):
