@@ -311,7 +311,7 @@ def test_calls_on_other_data_sets_add_to_the_table(data, tmp_path):
     assert "had" not in said.getvalue()
     assert result.data == [data, other]
     assert result.plan["command"] == "one && two"
-    assert {(c.data, c.planned, len(c.records)) for c in result.cells} == {(data, 3, 3), (other, 2, 2)}
+    assert {(c.data, c.planned, len(c.records)) for c in result.cells} == {(data, 3, 3), (other, 3, 2)}
 
     run_lab(replace(fewer, lr=0.01), folder, Inline(), stream=said)  # numbers that do not belong together
     assert "had 2 other rows of toy" in said.getvalue()

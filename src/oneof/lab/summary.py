@@ -207,8 +207,7 @@ class Result:
         searched = [[r for job in jobs if (r := records.get(job))] for jobs in c["search"]]
         scores = [mean_score(trials, self.protocol.criterion) for trials in searched]
         tried, failed = list(zip(c["configurations"], scores)), len(found) - len(good)
-        planned = len(c["report"]) or len(self.protocol.seeds)
-        return CellResult(c["data"], c["label"], planned, good, failed, chosen, tried)
+        return CellResult(c["data"], c["label"], len(self.protocol.seeds), good, failed, chosen, tried)
 
     @property
     def cells(self) -> list[CellResult]:
