@@ -295,8 +295,17 @@ def test_trainings_elsewhere_have_no_place_among_costs(folder, tmp_path):
     rows = {row[1].text: [cell.text for cell in row[2:6]] for row in cost(part).rows}
     assert rows["CC"] == ["–", rows["RPLG"][1], "–", "–"]
     assert "–" not in rows["RPLG"]
-    assert "Trained on another device (cpu), so left out of costs: CC on toy." in grid(part).notes
+    assert "Trained on another device (cpu) and left out of costs: CC on toy (6 of 6)." in grid(part).notes
     assert accuracy_by_cost(part, tmp_path / "cost.png").exists()
+
+    for record in lines:
+        if record["config"]["method"]["name"] == "cc" and record["config"]["split"]["seed"] % 2:
+            record["place"], record["result"]["train_seconds"] = {"device": "a GPU"}, 2.0
+    (tmp_path / "records.jsonl").write_text("".join(map(as_line, lines)))
+    part = read_folder(tmp_path)[0].nets["linear"]
+    (found,) = part.rows.values()
+    assert found["cc"].seconds == 2.0  # of those that can be compared
+    assert any("CC on toy (3 of 6)" in note for note in grid(part).notes)
     assert not any("another device" in note for note in grid(read_folder(folder)[0].nets["linear"]).notes)
 
 

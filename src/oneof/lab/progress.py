@@ -14,7 +14,7 @@ import numpy as np
 
 from oneof.lab.plan import Plan
 from oneof.lab.protocols import net_for
-from oneof.lab.records import Job, Record
+from oneof.lab.records import Job, Record, device_of
 from oneof.training.progress import rich_bars
 
 EVERY_SECONDS = 30.0
@@ -42,7 +42,7 @@ class JobTimes:
             self.add(record)
 
     def add(self, record: Record) -> None:
-        where = record.get("place", {}).get("device")
+        where = device_of(record)
         if record["status"] == "ok" and (None in (where, self.device) or where == self.device):
             key, epochs = group(record["config"]), record["config"]["recipe"]["epochs"]
             for kind in (key, key[2:], ()):

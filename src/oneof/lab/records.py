@@ -168,6 +168,11 @@ def _content(file: Path) -> bytes:
     return content
 
 
+def device_of(record: Record) -> str | None:
+    """Where a training ran, if its record says so."""
+    return record.get("place", {}).get("device")
+
+
 def pack(folder: str | os.PathLike[str]) -> Path:
     """Move all records of a folder into one compressed file, in the order of their jobs' hashes."""
     with alone(Path(folder)):

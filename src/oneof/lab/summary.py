@@ -15,7 +15,7 @@ from oneof.lab import LabError
 from oneof.lab.plan import damaged_plan, read_plan
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import PROTOCOLS
-from oneof.lab.records import Record, Records
+from oneof.lab.records import Record, Records, device_of
 from oneof.lab.search import mean_score
 from oneof.lab.statistics import Comparison, CriticalDifference, compare, critical_difference, ranks
 from oneof.tables.files import write_text
@@ -43,8 +43,8 @@ class CellResult:
     """Mean over the splits that all ranked rows have; None: it is not ranked, or they share none."""
     comparison: Comparison | None = None
     """The reference row against this one."""
-    elsewhere: str = ""
-    """Where it was trained, if not where most on the data set were: its seconds then say nothing."""
+    usual: str | None = None
+    """Where most trainings on the data set ran: seconds elsewhere are not to be compared with theirs."""
 
     @property
     def ranked(self) -> bool:
@@ -74,19 +74,22 @@ class CellResult:
             return None
         return 100 * self.mean_of("selection") - self.mean
 
-    @property
+    @cached_property
     def seconds(self) -> float:
-        """Of a training; NaN where they are not known, or not to be compared."""
-        return float("nan") if self.elsewhere else self.mean_of("train_seconds")
+        """Of a training in the usual place; NaN where they are not known."""
+        comparable = [r["result"] for r in self.records if device_of(r) in (None, self.usual)]
+        known = [result.get("train_seconds", np.nan) for result in comparable]
+        return float(np.mean(known)) if known else float("nan")
 
     @property
     def seconds_per_epoch(self) -> float:
         return self.seconds / self.mean_of("epochs")
 
-    @cached_property
-    def devices(self) -> list[str]:
-        """Where its trainings ran, as far as records say so."""
-        return [record["place"]["device"] for record in self.records if "device" in record.get("place", {})]
+    @property
+    def elsewhere(self) -> Counter[str]:
+        """How many of its trainings ran in another place, by place."""
+        places = (device_of(r) for r in self.records)
+        return Counter(place for place in places if place not in (None, self.usual))
 
     def summary(self) -> dict[str, Any]:
         """What `summary.json` says of it."""
@@ -168,10 +171,10 @@ def _place(rows: dict[str, CellResult], reference: str) -> None:
         cell.best = round(cell.mean, 2) == highest
     for cell, rank in zip(ranked, _ranks_over_splits(ranked)):
         cell.rank = rank
-    devices = Counter(device for cell in rows.values() for device in cell.devices)
-    usual = {device for device, _ in devices.most_common(1)}
+    devices = Counter(filter(None, (device_of(record) for cell in rows.values() for record in cell.records)))
+    usual = next((device for device, _ in devices.most_common(1)), None)
     for label, cell in rows.items():
-        cell.elsewhere = ", ".join(sorted(set(cell.devices) - usual))
+        cell.usual = usual
         if reference in rows and label != reference:
             cell.comparison = compare(rows[reference].test, cell.test)
 

@@ -153,9 +153,13 @@ def notes(part: NetResult) -> list[str]:
         )
     if any(published(p.paper_table, label, d) for label in result.labels for d in result.data):
         lines.append("Paper: the published mean, in brackets ours minus it.")
-    for where in sorted({c.elsewhere for c in cells if c.elsewhere}):
-        rows = ", ".join(f"{method_title(c.label)} on {title(c.data)}" for c in cells if c.elsewhere == where)
-        lines.append(f"Trained on another device ({where}), so left out of costs: {rows}.")
+    for where in sorted({place for c in cells for place in c.elsewhere}):
+        rows = [
+            f"{method_title(c.label)} on {title(c.data)} ({c.elsewhere[where]} of {len(c.records)})"
+            for c in cells
+            if where in c.elsewhere
+        ]
+        lines.append(f"Trained on another device ({where}) and left out of costs: {', '.join(rows)}.")
     if failed:
         lines.append(f"{failed} reported trainings failed and are not in the means.")
     lines += [f"Left out: {damaged}." for damaged in result.damaged]
