@@ -1,5 +1,6 @@
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,6 +156,34 @@ def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, mo
     assert "5/10 done  0 running  0 failed" in "\n".join(lines)
     assert "left" in lines[5]
     assert lines[-1].startswith("toy  10/10 done")
+
+
+class Halfway(Inline):
+    """Each job is seen once with two of its three epochs in its log before it runs."""
+
+    def wait(self):
+        folder = self.place.scratch / self.jobs[-1].hash
+        if folder.exists():
+            shutil.rmtree(folder)
+            return super().wait()
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text(2 * "{}\n")
+        return []
+
+
+def test_the_progress_shows_how_far_long_trainings_are(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("oneof.lab.progress.EVERY_SECONDS", 0.0)
+    known = Records(tmp_path / "known")
+    run(toy_protocol(data, search=None, seeds=(9,)), tmp_path / "before")
+    for record in Records(tmp_path / "before"):
+        known.add(record | {"seconds": 30.0})  # ten an epoch
+    stream = io.StringIO()
+    protocol = toy_protocol(data, search=None, seeds=(0,))
+    run_lab(protocol, tmp_path / "lab", Halfway(), reuse=[tmp_path / "known"], stream=stream)
+    lines = stream.getvalue().splitlines()
+    assert "0/2 done  0 running  0 failed  0:01:00 left" in lines[0]
+    assert "0/2 done  1 running (epoch 2/3)  0 failed  0:00:40 left" in lines[1]
+    assert "1/2 done  0 running  0 failed" in lines[2]
 
 
 def test_trainings_copied_after_a_search_count_as_done(data, tmp_path):

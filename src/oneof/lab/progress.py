@@ -15,9 +15,12 @@ import numpy as np
 from oneof.lab.plan import Plan
 from oneof.lab.protocols import net_for
 from oneof.lab.records import Job, Record, device_of
+from oneof.lab.runners import Runner
 from oneof.training.progress import rich_bars
 
 EVERY_SECONDS = 30.0
+Behind = Sequence[tuple[Job, int]]
+"""Running jobs with the epochs that they have logged."""
 
 
 def group(config: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -50,21 +53,25 @@ class JobTimes:
 
     def expected(self, config: Mapping[str, Any]) -> float | None:
         """Seconds of a job; None: nothing like it was ever run."""
-        return self._expected(group(config), config["recipe"]["epochs"])
+        one = self._per_epoch(group(config))
+        return None if one is None else one * config["recipe"]["epochs"]
 
-    def _expected(self, key: tuple[str, ...], epochs: int) -> float | None:
+    def _per_epoch(self, key: tuple[str, ...]) -> float | None:
         found = next((self.per_epoch[kind] for kind in (key, key[2:], ()) if kind in self.per_epoch), None)
-        return None if found is None else float(np.mean(found)) * epochs
+        return None if found is None else float(np.mean(found))
 
-    def left(self, plan: Plan, slots: int) -> float | None:
-        """Of the whole protocol; reported jobs are counted before they are known."""
+    def left(self, plan: Plan, slots: int, behind: Behind = ()) -> float | None:
+        """Of the whole protocol; reported jobs are counted before they are known, and running ones have
+        some epochs behind them."""
         if not self.per_epoch:
             return None
         left, epochs = 0.0, plan.protocol.recipe["epochs"]
         for cell in plan.cells:
             key = (cell.data, net_for(cell.net, cell.data)["name"], cell.entry.method)
-            left += (plan.open_jobs(cell) + plan.to_come(cell)) * (self._expected(key, epochs) or 0.0)
-        return left / max(1, slots)
+            left += (plan.open_jobs(cell) + plan.to_come(cell)) * epochs * (self._per_epoch(key) or 0.0)
+        for job, done in behind:
+            left -= done * (self._per_epoch(group(job.config)) or 0.0)
+        return max(0.0, left / max(1, slots))
 
     @property
     def seconds(self) -> float:
@@ -96,12 +103,14 @@ class JobTimes:
 
 
 class LabProgress:
-    """Jobs done, running and failed, and the time left."""
+    """Jobs done, running and failed, how far the long ones are, and the time left."""
 
-    def __init__(self, plan: Plan, slots: int, times: JobTimes, stream: TextIO | None = None) -> None:
-        self.plan, self.slots, self.times = plan, slots, times
+    def __init__(self, plan: Plan, runner: Runner, times: JobTimes, stream: TextIO | None = None) -> None:
+        self.plan, self.runner, self.times = plan, runner, times
         self.stream = stream or sys.stderr
         self.began = self.shown = time.monotonic()
+        self.running: dict[str, Job] = {}
+        self.behind: Behind = []
         self.failures = 0
         self.bar: Any = None
 
@@ -119,19 +128,33 @@ class LabProgress:
         if self.bar is not None:
             self.bar.stop()
 
-    def update(self, records: list[Record], running: int) -> None:
+    def started(self, job: Job) -> None:
+        self.running[job.hash] = job
+
+    def update(self, records: list[Record]) -> None:
+        """To be called every second or so, with the jobs that have ended."""
         for record in records:
+            self.running.pop(record["job"], None)
             self.times.add(record)
             if record["status"] == "failed":
                 self.failures += 1
                 self._say(f"failed: {describe(record)}")
-        if self.bar is not None or (records and time.monotonic() - self.shown > EVERY_SECONDS):
-            self._show(running)
+        due = time.monotonic() - self.shown > EVERY_SECONDS
+        if self.bar is not None or (due and (records or self._epochs() != self.behind)):
+            self._show()
 
-    def _show(self, running: int = 0) -> None:
-        left, done, total = self.times.left(self.plan, self.slots), self.plan.done, self.plan.total
+    def _epochs(self) -> Behind:
+        logged = [(job, self.runner.epochs_of(job)) for job in self.running.values()]
+        return [(job, epochs) for job, epochs in logged if epochs]
+
+    def _show(self) -> None:
+        self.behind = self._epochs()
+        left = self.times.left(self.plan, self.runner.slots, self.behind)
+        done, total = self.plan.done, self.plan.total
         ending = "" if left is None else f"  {clock(left)} left"
-        facts = f"{running} running  {self.failures} failed{ending}"
+        far = ", ".join(f"{epochs}/{job.config['recipe']['epochs']}" for job, epochs in self.behind)
+        running = f"{len(self.running)} running" + (f" (epoch {far})" if far else "")
+        facts = f"{running}  {self.failures} failed{ending}"
         if self.bar is not None:
             self.bar.update(self.task, total=total, completed=done, facts=facts)
         else:

@@ -137,6 +137,10 @@ VIEW_ROWS = (
     IMAGE_ENTRIES[0], Row("rplg, three views", "rplg-3-views", ON_IMAGES),
     PLUS, Row("rplg+, three views", "rplg+-3-views", PLUS_ON_IMAGES),
 )  # fmt: skip
+FEW_CLEAN_ROWS = (  # a step of 256 has two or three of each of 100 labels
+    IMAGE_ENTRIES[0], Row("rplg, prior", "rplg-prior", ON_IMAGES),
+    Row("rplg, averaged slope", "rplg-averaged", ON_IMAGES), PLUS, default_rows("proden")[0],
+)  # fmt: skip
 ALPHA_ROWS = tuple(Row(f"alpha {a / 10}", "rplg", {"alpha": a / 10}, tuned_as="rplg") for a in range(1, 10))
 ROLLBACK_ROWS = (
     Row("no rollback", "rplg-no-rollback", tuned_as="rplg"),
@@ -190,6 +194,10 @@ PROTOCOLS: dict[str, Protocol] = {
         on_cosine_schedule(
             "images-views", "RPLG and RPLG+ with a second strong view", VIEW_ROWS, ("cifar10", "fmnist"),
             splits=1,
+        ),
+        on_cosine_schedule(
+            "images-few-clean", "RPLG where a step has few clean rows of a label", FEW_CLEAN_ROWS,
+            ("cifar100",), splits=1, figures=("accuracies", "curves", "opinions", "weights"),
         ),
         Protocol(
             "table2", "Real-world sets, the paper's protocol (table 2)",

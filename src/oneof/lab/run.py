@@ -102,7 +102,7 @@ def run_lab(
         times = JobTimes((record for found in (records, *others) for record in found), minutes, device)
         runner.keep_checkpoints(running, times.until)
         ran = left = 0
-        with runner, LabProgress(plan, runner.slots, times, stream) as progress:
+        with runner, LabProgress(plan, runner, times, stream) as progress:
             if minutes is not None:
                 say("\n".join(times.announce(queue, runner.slots)))
             while True:
@@ -110,6 +110,7 @@ def run_lab(
                     job = queue.popleft()
                     if times.allow(job, (running / job.hash).exists()):
                         runner.start(job)
+                        progress.started(job)
                     else:
                         left += 1
                 if not runner.running:
@@ -121,7 +122,7 @@ def run_lab(
                 if ended:
                     facts["versions"] = signed
                 ran, left = ran + len(ended), left + len(arrived) - len(ended)
-                progress.update(ended, runner.running)
+                progress.update(arrived)
                 if ended and (more := _ready(plan, records, others, running)):
                     # a search has ended: reports of the unfinished lab see its choice
                     queue.extend(more)

@@ -42,6 +42,7 @@ CONTENTS = "contents"
 
 EARLIER = ("views", "method", "recipe", "net", "inputs", "candidates", "clean", "versions")
 """All entries of version 0.1.0, which wrote no digests."""
+METRICS = "metrics.jsonl"
 VERSIONS = {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__}
 
 
@@ -63,7 +64,7 @@ class Run:
         self.config_file = self.folder / "config.json"
         self.checkpoint_file = self.folder / "checkpoint" / "last.safetensors"
         self.previous_file = self.folder / "checkpoint" / "previous.safetensors"
-        self.metrics_file = self.folder / "metrics.jsonl"
+        self.metrics_file = self.folder / METRICS
         self.lock = FileLock(self.folder / "lock")
         self.config: dict[str, Any] = {}
 

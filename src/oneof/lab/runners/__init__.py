@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from oneof.lab.records import Job, Record
+from oneof.training.run import METRICS
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,13 @@ class Runner:
 
     def start(self, job: Job) -> None:
         self.jobs.append(job)
+
+    def epochs_of(self, job: Job) -> int:
+        """How many epochs a running job has logged: none if it is short and keeps no log."""
+        if self.place.scratch is None:
+            return 0
+        log = self.place.scratch / job.hash / METRICS
+        return log.read_bytes().count(b"\n") if log.exists() else 0
 
     def wait(self) -> list[Record]:
         """Records of jobs that have ended; blocks for a while at most, and may come back empty."""
