@@ -10,6 +10,7 @@ import pytest
 
 from oneof.app.commands import lab
 from oneof.app.commands.lab import Bench, Report
+from oneof.lab.bench import recorded
 from oneof.lab.runners import Runner
 from oneof.tables.errors import DataError
 from tests.bench.toy import write_mat
@@ -39,6 +40,18 @@ def test_bench_then_report(tmp_path, monkeypatch, capsys):
     assert Report(tmp_path / "lab").run() == 0
     assert "report.html" in capsys.readouterr().out
     assert os.path.exists(tmp_path / "lab" / "report.html")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "images --data fmnist --minutes 0 --reuse runs/a runs/b --to here",
+        "images --workers 4 --data fmnist --minutes=5 --retry-failed --to here",
+        "--minutes 5 images --data fmnist --to here --reuse runs/a",
+    ],
+)
+def test_the_recorded_command_is_what_makes_the_table(typed):
+    assert " ".join(recorded(typed.split())) == "images --data fmnist --to here"
 
 
 def test_the_list_of_protocols(capsys):

@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from oneof.lab.runners import Runner
 
 
+UNRECORDED = {
+    "--minutes": 1,
+    "--workers": 1,
+    "--retry-failed": 0,
+    "--no-retry-failed": 0,
+    "--reuse": sys.maxsize,
+}
+"""Options that say when jobs run and where finished ones come from, not which jobs there are; and how many
+values each has at most."""
+
+
 @dataclass
 class BenchOptions:
     """Run a benchmark protocol; finished jobs are kept, an interrupted one continues."""
@@ -85,7 +96,7 @@ class BenchOptions:
                 chosen,
                 folder,
                 self._runner(),
-                command=shlex.join(["oneof", *told]),
+                command=shlex.join(["oneof", *recorded(told)]),
                 reuse=self.reuse,
                 retry_failed=self.retry_failed,
                 strict=bool(self.data),
@@ -111,3 +122,19 @@ class BenchOptions:
         from oneof.lab.runners.local import LocalRunner
 
         return LocalRunner(self.workers, self.device, self.speed)
+
+
+def recorded(arguments: list[str]) -> list[str]:
+    """What of a command line makes the table, whenever its trainings run and wherever they were found."""
+    kept, values = [], 0
+    for argument in arguments:
+        if argument.startswith("--"):
+            name, equals, _ = argument.replace("_", "-").partition("=")
+            values = 0 if equals else UNRECORDED.get(name, 0)
+            if name not in UNRECORDED:
+                kept.append(argument)
+        elif values:
+            values -= 1
+        else:
+            kept.append(argument)
+    return kept
