@@ -21,6 +21,7 @@ from oneof.lab.summary import read_folder
 from oneof.lab.trial import divide, run_job
 from oneof.training import Run
 from oneof.training.checkpoint import load_tree, save_tree
+from oneof.training.recipe import multiplies_bf16
 from oneof.views import ImageViews
 from tests.bench.toy import Inline
 from tests.data.official import write_tiny_imagenet
@@ -166,7 +167,8 @@ def test_an_image_job_ends_in_a_record_with_curves(data, information, small_data
     assert ("selection" in result) == (information == "select")
     assert 0 <= result["test"] <= 1
     assert not os.listdir(tmp_path / "running")  # a finished job leaves no checkpoint
-    assert record["place"] == {"device": "cpu", "speed": "auto", "torch": torch.__version__}
+    place = {"device": "cpu", "speed": "auto", "torch": torch.__version__}
+    assert record["place"] == place | {"bf16": multiplies_bf16(torch.device("cpu"))}
     again = run_job(job, Place(scratch=tmp_path / "running"))
     assert without_times(again) == without_times(record)
 

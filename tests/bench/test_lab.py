@@ -279,6 +279,35 @@ def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatc
     assert "died 3 times (exit code -9)" in records[0]["error"]
 
 
+def test_a_job_that_fails_on_a_gpu_leaves_a_fresh_worker(monkeypatch):
+    made = []
+
+    class Failing:
+        def __init__(self, place, environment):
+            import multiprocessing as mp
+
+            self.pipe, self.other = mp.Pipe()
+            self.job, self.alive = None, True
+            made.append(self)
+
+        def give(self, job, tries):
+            self.job = job
+            self.other.send({"job": job.hash, "status": "failed"})
+
+        def stop(self):
+            self.alive = False
+
+    monkeypatch.setattr("oneof.lab.runners.local.Worker", Failing)
+    for device, alive in (("cuda", [False, True]), ("cpu", [True])):
+        made.clear()
+        runner = LocalRunner(workers=1, device=device)
+        with runner:
+            runner.start(Job({"x": 1}))
+            assert [record["status"] for record in runner.wait()] == ["failed"]
+            assert [worker.alive for worker in made] == alive
+            assert runner.free()
+
+
 def test_workers_fit_cores_and_memory(monkeypatch):
     assert free_memory() > 2**20
     monkeypatch.setattr("oneof.lab.runners.local.free_memory", lambda: 1)
@@ -312,8 +341,14 @@ def test_who_only_looks_does_not_sign(data, tmp_path, monkeypatch):
     monkeypatch.setattr(lab, "versions", lambda device: {"torch": "here"})
     run(protocol, tmp_path)
     assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "there"}
-    run(toy_protocol(data, seeds=tuple(range(4))), tmp_path)  # one split more: trained here
+    more = toy_protocol(data, seeds=tuple(range(4)))  # one split more: trained here
+    with pytest.raises(KeyboardInterrupt):
+        run(more, tmp_path, Inline(stop_after=1))
     assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "there, here"}
+    run(more, tmp_path)
+    assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "there, here"}
+    run(toy_protocol(data, recipe={**PAPER_RECIPE, "epochs": 2}), tmp_path)  # all of it anew
+    assert read_folder(tmp_path)[0].plan["versions"] == {"torch": "here"}
 
 
 def test_rows_that_leave_the_report_are_named(data, tmp_path):
@@ -341,6 +376,12 @@ def test_calls_on_other_data_sets_add_to_the_table(data, tmp_path):
     assert result.data == [data, other]
     assert result.plan["command"] == "one && two"
     assert {(c.data, c.planned, len(c.records)) for c in result.cells} == {(data, 3, 3), (other, 3, 2)}
+
+    run_lab(replace(first, data=(data, "gone.mat"), seeds=(0,)), folder, Inline(), command="one")
+    run_lab(replace(first, data=(data,), seeds=(0,)), folder, Inline(), command="one")
+    (result,) = read_folder(folder)
+    assert list(result.plan["left_out"]) == ["gone.mat"]
+    assert {(c.data, c.planned, len(c.records)) for c in result.cells} == {(data, 2, 1), (other, 2, 2)}
 
     run_lab(replace(fewer, lr=0.01), folder, Inline(), stream=said)  # numbers that do not belong together
     assert "had 2 other rows of toy" in said.getvalue()

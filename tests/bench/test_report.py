@@ -300,11 +300,12 @@ def test_trainings_elsewhere_have_no_place_among_costs(folder, tmp_path):
 
     for record in lines:
         if record["config"]["method"]["name"] == "cc" and record["config"]["split"]["seed"] % 2:
-            record["place"], record["result"]["train_seconds"] = {"device": "a GPU"}, 2.0
+            record["place"] = {"device": "a GPU"}
+            record["result"] |= {"train_seconds": 2.0, "epochs": 10}
     (tmp_path / "records.jsonl").write_text("".join(map(as_line, lines)))
     part = read_folder(tmp_path)[0].nets["linear"]
     (found,) = part.rows.values()
-    assert found["cc"].seconds == 2.0  # of those that can be compared
+    assert (found["cc"].seconds, found["cc"].seconds_per_epoch) == (2.0, 0.2)  # of those that can be compared
     assert any("CC on toy (3 of 6)" in note for note in grid(part).notes)
     assert not any("another device" in note for note in grid(read_folder(folder)[0].nets["linear"]).notes)
 

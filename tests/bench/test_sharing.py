@@ -2,7 +2,10 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -14,7 +17,8 @@ HEARD = "heard.jsonl"
 PROGRAM = """#!{python}
 import json, os, sys
 with open({heard!r}, "a") as file:
-    facts = sys.argv[1:], sys.stdin.read(), os.environ.get({pipes!r}), os.environ.get({logs!r})
+    names = {pipes!r}, {logs!r}, "CUDA_VISIBLE_DEVICES"
+    facts = sys.argv[1:], sys.stdin.read(), *map(os.environ.get, names)
     file.write(json.dumps(facts) + "\\n")
 sys.exit({code})
 """
@@ -43,9 +47,9 @@ def test_the_service_runs_as_long_as_it_is_needed(tmp_path, heard):
         folder = environment[PIPES]
         assert environment == {PIPES: folder, LOGS: folder}
         assert os.path.isdir(folder)
-        assert heard() == [[["-d"], "", folder, folder]]
+        assert heard() == [[["-d"], "", folder, folder, None]]
         assert PIPES not in os.environ  # only those who train get it
-    assert heard()[1:] == [[[], "quit\n", folder, folder]]
+    assert heard()[1:] == [[[], "quit\n", folder, folder, None]]
     assert not os.path.exists(folder)
 
 
@@ -78,6 +82,29 @@ def test_trainings_that_take_turns_say_why(tmp_path, heard, capsys):
         assert environment is None
     assert f"{SERVICE} did not start (exit code 3)" in capsys.readouterr().err
     assert len(heard()) == 1
+
+
+def test_it_ends_with_a_process_that_is_killed(tmp_path, heard, monkeypatch):
+    install(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    code = (
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from oneof.lab.runners import sharing\n"
+        f"sharing.USUAL = Path({str(tmp_path)!r}, 'usual')\n"
+        "with sharing.shared_gpu():\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == -signal.SIGKILL
+    until = time.monotonic() + 60
+    while len(heard()) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    (_, _, folder, _, seen), (_, told, *_) = heard()
+    assert seen is None  # of all GPUs the service must know
+    assert told == "quit\n"
+    while os.path.exists(folder) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not os.path.exists(folder)
 
 
 @pytest.mark.parametrize(

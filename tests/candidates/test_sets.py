@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from enum import StrEnum
 
 import numpy as np
 import pytest
@@ -168,7 +169,15 @@ def test_true_and_one_are_not_silently_one_class(sets):
 
 
 @pytest.mark.parametrize(
-    "sets", [[["1", 1], ["2"]], [[3, 1], ["3", "a"]], [["1.5"], [1.5]], [["True"], [True]]]
+    "sets",
+    [
+        [["1", 1], ["2"]],
+        [[3, 1], ["3", "a"]],
+        [["1.5"], [1.5]],
+        [["True"], [True]],
+        [[1.0], ["1"]],  # integers with gaps become such numbers
+        [["2"], ["a", np.float32(2)]],
+    ],
 )
 def test_a_number_and_its_text_are_not_silently_two_classes(sets):
     with pytest.raises(CandidateError, match="they would be two classes"):
@@ -181,6 +190,13 @@ def test_named_classes_may_have_a_number_and_its_text():
         [False, True],
     ]
     assert Candidates.from_sets([["a", 1], [1, 2]]).n_classes == 3
+
+
+def test_texts_of_any_kind_are_one_class():
+    class Kind(StrEnum):
+        BIRD = "bird"
+
+    assert Candidates.from_sets([["bird", "bat"], [Kind.BIRD], [np.str_("bat")]]).n_classes == 2
 
 
 def test_whole_numbers_of_any_kind_are_one_class():

@@ -212,6 +212,12 @@ def one_set(row: Any, i: int, source: str, first: dict[tuple[type, Any], int]) -
     return labels
 
 
+def _texts_of(number: Any) -> set[str]:
+    """How a number may be written: 1.0 is 1, too."""
+    whole = isinstance(number, (float, np.floating)) and number.is_integer()
+    return {str(number), f"{number:.0f}"} if whole else {str(number)}
+
+
 def check_types(first: dict[tuple[type, Any], int], source: str, named: bool) -> None:
     """Labels that look alike are one thing: True is 1 to Python, which would make them one class, and a text
     is no number, which would make "1" and 1 two, unless the classes are `named` and have both.
@@ -219,13 +225,14 @@ def check_types(first: dict[tuple[type, Any], int], source: str, named: bool) ->
     `first` has the row of the first label of each type and value.
     """
     flags = {label: row for (kind, label), row in first.items() if kind is bool}
-    texts = {} if named else {label: row for (kind, label), row in first.items() if kind is str}
+    texts = {label: row for (_, label), row in first.items() if isinstance(label, str) and not named}
     for (kind, label), row in first.items() if flags or texts else ():
         if kind is not bool and label in flags:
             other: Any = bool(label)
             other_row, classes = flags[label], "one class"
-        elif kind is not str and str(label) in texts:
-            other, other_row, classes = str(label), texts[str(label)], "two classes"
+        elif not isinstance(label, str) and (alike := texts.keys() & _texts_of(label)):
+            other = min(alike)
+            other_row, classes = texts[other], "two classes"
         else:
             continue
         raise CandidateError(

@@ -119,9 +119,15 @@ class BenchOptions:
             from oneof.lab.runners.ray import RayRunner
 
             return RayRunner(self.address, self.device, self.speed)
+        from oneof.lab import LabError
         from oneof.lab.runners.local import LocalRunner
+        from oneof.training.recipe import choose_device
 
-        return LocalRunner(self.workers, self.device, self.speed)
+        try:  # now: else every job would fail, and its failure be recorded
+            device = str(choose_device(self.device))
+        except ValueError as error:
+            raise LabError(str(error)) from None
+        return LocalRunner(self.workers, device, self.speed)
 
 
 def recorded(arguments: list[str]) -> list[str]:

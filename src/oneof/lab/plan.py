@@ -212,8 +212,11 @@ class Plan:
             order = list(dict.fromkeys(c["data"] for c in [*earlier["cells"], *content["cells"]]))
             content["data"] = {name: {**earlier["data"], **content["data"]}[name] for name in order}
             content["cells"] = sorted(beside + content["cells"], key=lambda c: order.index(c["data"]))
-            seeds = max(earlier["protocol"]["seeds"], self.protocol.seeds, key=len)
+            longest = max(len(c["report"]) for c in beside)
+            seeds = max(earlier["protocol"]["seeds"][:longest], self.protocol.seeds, key=len)
             content["protocol"] |= {"data": order, "seeds": seeds}
+            missing = {**earlier["left_out"], **self.left_out}
+            content["left_out"] = {name: why for name, why in missing.items() if name not in order}
             content["command"] = joined(earlier["command"], facts["command"], " && ")
         write_text(self._file(folder), sealed_json(content, indent=1))
 

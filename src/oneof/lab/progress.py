@@ -32,7 +32,7 @@ class JobTimes:
     """How long jobs take, by the epochs they may have and the seconds of finished ones: of the same data set,
     net and method; else of the method, else of all. And which of them end within some minutes from now.
 
-    `device`: where jobs run; those that are known to have run on another one say nothing of it.
+    `device`: where jobs run, if that is known; those that ran on another one say nothing of it.
     """
 
     def __init__(

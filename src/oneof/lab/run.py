@@ -87,19 +87,20 @@ def run_lab(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
             )
-        here = versions(runner.place.device)
-        made_with = earlier.get("versions", here)  # who only looks does not sign
-        signed = made_with | {name: joined(made_with.get(name, ""), v, ", ") for name, v in here.items()}
-        facts = {"command": command, "versions": made_with}
         others = [Records(other) for other in reuse]
         running = folder / "running"
         queue = _ready(plan, records, others, running)
+        here = versions(runner.place.device)
+        goes_on = earlier and (plan.done or plan.beside(earlier))
+        made_with = earlier["versions"] if goes_on else here  # who only looks does not sign
+        signed = made_with | {name: joined(made_with.get(name, ""), v, ", ") for name, v in here.items()}
+        facts = {"command": command, "versions": made_with}
         if not queue and plan.complete:
             plan.save(folder, facts)
             return Outcome(plan, 0, plan.failed())
         plan.save(folder, facts)
-        device = runner.place.describe()["device"]
-        times = JobTimes((record for found in (records, *others) for record in found), minutes, device)
+        known = (record for found in (records, *others) for record in found)
+        times = JobTimes(known, minutes, runner.place.device_name)
         runner.keep_checkpoints(running, times.until)
         ran = left = 0
         with runner, LabProgress(plan, runner, times, stream) as progress:
@@ -119,8 +120,9 @@ def run_lab(
                 ended = [record for record in arrived if record["status"] != "stopped"]
                 for record in ended:
                     records.add(record)
-                if ended:
+                if ended and facts["versions"] != signed:
                     facts["versions"] = signed
+                    plan.save(folder, facts)
                 ran, left = ran + len(ended), left + len(arrived) - len(ended)
                 progress.update(arrived)
                 if ended and (more := _ready(plan, records, others, running)):

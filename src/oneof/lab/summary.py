@@ -74,16 +74,19 @@ class CellResult:
             return None
         return 100 * self.mean_of("selection") - self.mean
 
-    @cached_property
+    @property
+    def comparable(self) -> list[Record]:
+        """Those whose seconds can be compared: of trainings in the usual place."""
+        return [r for r in self.records if device_of(r) in (None, self.usual)]
+
+    @property
     def seconds(self) -> float:
         """Of a training in the usual place; NaN where they are not known."""
-        comparable = [r["result"] for r in self.records if device_of(r) in (None, self.usual)]
-        known = [result.get("train_seconds", np.nan) for result in comparable]
-        return float(np.mean(known)) if known else float("nan")
+        return mean_of(self.comparable, "train_seconds")
 
     @property
     def seconds_per_epoch(self) -> float:
-        return self.seconds / self.mean_of("epochs")
+        return self.seconds / mean_of(self.comparable, "epochs")
 
     @property
     def elsewhere(self) -> Counter[str]:
@@ -104,8 +107,12 @@ class CellResult:
         return values
 
     def mean_of(self, name: str) -> float:
-        """Mean over the trainings of a number of their records; NaN where one of them lacks it."""
-        return float(np.mean([r["result"].get(name, np.nan) for r in self.records]))
+        return mean_of(self.records, name)
+
+
+def mean_of(records: list[Record], name: str) -> float:
+    """Mean of a number of records; NaN where one of them lacks it, or there are none."""
+    return float(np.mean([r["result"].get(name, np.nan) for r in records])) if records else float("nan")
 
 
 class NetResult:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import torch
 
 from oneof.lab.records import Job, Record
+from oneof.training.recipe import choose_device, multiplies_bf16
 from oneof.training.run import METRICS
 
 
@@ -22,13 +25,19 @@ class Place:
     until: float | None = None
     """They stop at their first checkpoint after this time (seconds since 1970)."""
 
-    def describe(self) -> dict[str, str]:
-        """For records."""
-        import torch
+    @property
+    def device_name(self) -> str | None:
+        """As records have it; None: it is a GPU of another machine."""
+        try:
+            device = choose_device(self.device)
+        except ValueError:
+            return None
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
-        gpu = self.device.startswith("cuda") and torch.cuda.is_available()
-        name = torch.cuda.get_device_name(self.device) if gpu else self.device
-        return {"device": name, "speed": self.speed, "torch": torch.__version__}
+    def describe(self) -> dict[str, Any]:
+        """For records, on the machine where the job runs."""
+        place = {"device": self.device_name or self.device, "speed": self.speed, "torch": torch.__version__}
+        return {**place, "bf16": multiplies_bf16(choose_device(self.device))}
 
 
 HERE = Place()
@@ -70,8 +79,10 @@ class Runner:
         """How many epochs a running job has logged: none if it is short and keeps no log."""
         if self.place.scratch is None:
             return 0
-        log = self.place.scratch / job.hash / METRICS
-        return log.read_bytes().count(b"\n") if log.exists() else 0
+        try:
+            return (self.place.scratch / job.hash / METRICS).read_bytes().count(b"\n")
+        except OSError:  # it has not begun, or has just ended
+            return 0
 
     def wait(self) -> list[Record]:
         """Records of jobs that have ended; blocks for a while at most, and may come back empty."""

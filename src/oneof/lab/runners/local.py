@@ -68,8 +68,13 @@ class LocalRunner(Runner):
         for pipe in wait(list(busy), timeout=1.0):
             i, worker, job = busy[pipe]
             try:
-                records.append(worker.pipe.recv())
+                record = worker.pipe.recv()
+                records.append(record)
                 worker.job = None
+                if record["status"] == "failed" and self.place.device != "cpu":
+                    # a fault on a GPU spoils it for the process in which it happened
+                    worker.stop()
+                    self.workers[i] = Worker(self.place, self.environment)
             except (EOFError, OSError):
                 code, tries = worker.stop(), worker.tries
                 self.workers[i] = Worker(self.place, self.environment)
