@@ -16,10 +16,11 @@ L_cls = −Σ_j C_ij log p_ij on the weak view; then C_i ← p_i normalised with
 Adapted on tables: one view, so its embeddings stand for both and each anchor meets itself as a positive.
 
 Deviations: C is looked up by the row's number in the data. The authors' code, and its port in PLENCH, take
-the rows 0 … B − 1 for every batch in L_con, so that published figures come from other weights. The weak
-view is this library's mirrored crop, as in PLENCH; the authors' is a resized crop with changes of colour.
-It is the only view that L_cls sees, so that on images the classifier learns from milder views than those
-of methods that average over weak and strong ones.
+the rows 0 … B − 1 for every batch in L_con, so that published figures come from other weights: an anchor's
+sum to 1 here, there to the mass that another row's C has on its candidates, about a third on CIFAR-10. The
+weak view is this library's mirrored crop, as in PLENCH; the authors' is a resized crop with changes of
+colour. It is the only view that L_cls sees, so that on images the classifier learns from milder views than
+those of methods that average over weak and strong ones.
 """
 
 from dataclasses import dataclass

@@ -23,10 +23,11 @@ with changes of colour. It is the only view that w and log p see, so that on ima
 from milder views than those of methods that average over weak and strong ones. `start` counts steps, at
 most a quarter of the training (178 as in PLENCH; the authors' one epoch has 195), and the key encoder's
 memory is at most 5 epochs, as the authors' 1000 steps are: with 20 steps per epoch both would otherwise
-mean something else. The key encoder follows after a step, not before the next one (the same values). Slots
-of the queue that hold nothing yet are left out (the authors fill them with noise that acts as negatives),
-so the queue's length need not be a multiple of the batch. The prototypes' sequence is computed in closed
-form.
+mean something else. φ falls over the whole training, so that the uniform start of w fades later in a short
+one than in the authors' 800 epochs. The key encoder follows after a step, not before the next one (the same
+values). Slots of the queue that hold nothing yet are left out (the authors fill them with noise that acts
+as negatives), so the queue's length need not be a multiple of the batch. The prototypes' sequence is
+computed in closed form.
 """
 
 from collections.abc import Hashable
