@@ -16,6 +16,7 @@ from oneof.methods.rplg.meta_gradient import (
     unrolled,
 )
 from oneof.nets import Net, build_net
+from oneof.nets.fast import with_fast_features
 
 C, D = 4, 5
 
@@ -118,6 +119,26 @@ def test_the_shared_graph_survives_every_form():
         form(step)
     cross_entropy(step.logits, step.target).mean().backward()
     assert all(p.grad is not None for p in step.net.parameters())
+
+
+def test_the_difference_survives_rounding_to_bf16():
+    """As well as a forward-mode pass does; a step for single precision would be lost."""
+
+    def slopes(form, rounded):
+        torch.manual_seed(0)
+        net = build_net("lenet", (3, 16, 16), C)
+        if rounded:
+            net = with_fast_features(net, torch.bfloat16, channels_last=True)
+        torch.manual_seed(1)
+        x, clean_x = torch.randn(32, 3, 16, 16), torch.randn(32, 3, 16, 16)
+        mask = nn.functional.one_hot(torch.arange(32) % C, C).bool()
+        features = net.train().features(x)
+        target = torch.rand(32, C).softmax(dim=1)
+        return form(LookAhead(net, x, features, net.head(features), target, 0.05, clean_x, mask)).flatten()
+
+    reference = slopes(exact, rounded=False)
+    for form in (exact, difference):
+        assert torch.cosine_similarity(slopes(form, rounded=True), reference, dim=0) > 0.97
 
 
 @pytest.mark.parametrize("name", list(META_GRADIENTS))

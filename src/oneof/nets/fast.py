@@ -117,6 +117,10 @@ def with_fast_features(net: Net, precision: torch.dtype | None, channels_last: b
     return net
 
 
+def in_reduced_precision(module: nn.Module) -> bool:
+    return any(isinstance(part, FastFeatures) and part.precision is not None for part in module.modules())
+
+
 def compile_features(module: nn.Module, rows: int) -> None:
     """Compile all wrapped features inside a module."""
     for part in module.modules():

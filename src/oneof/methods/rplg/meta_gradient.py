@@ -37,10 +37,11 @@ from oneof.methods.parallel import averaged
 from oneof.methods.targets import candidate_softmax
 from oneof.nets import Net, evaluation_mode
 from oneof.nets.base import frozen_statistics
-from oneof.nets.fast import uncompiled
+from oneof.nets.fast import in_reduced_precision, uncompiled
 
-DIFFERENCE = 1e-2
-"""Of the central difference: the step is this over ‖u‖."""
+DIFFERENCE, ROUNDED_DIFFERENCE = 1e-2, 1e-1
+"""Of the central difference: the step is this over ‖u‖. Where features are rounded to bf16 it is the second,
+with which it is as near the exact slope as a forward-mode pass; a shorter one is lost in rounding."""
 
 
 @dataclass
@@ -84,7 +85,8 @@ def difference(step: LookAhead) -> Tensor:
     direction = list(outer_gradient(step).values())
     parameters = trainable(step.net)
     size = torch.stack(torch._foreach_norm(direction)).norm()
-    h = DIFFERENCE / size.clamp(min=1e-30)
+    length = ROUNDED_DIFFERENCE if in_reduced_precision(step.net) else DIFFERENCE
+    h = length / size.clamp(min=1e-30)
     torch._foreach_mul_(direction, h)
     ends = []
     for move in (torch._foreach_add, torch._foreach_sub):  # all parameters at once: they are many and small
