@@ -71,14 +71,14 @@ def sampled_by_hand(image, mirrored, angle, slant, right, down):
     made = np.zeros(image.shape)
     for i in range(height):
         for j in range(width):
-            # relative to the middle, in units of half an image
-            across, along = (2 * j + 1) / width - 1, (2 * i + 1) / height - 1
+            # in pixels from the middle, so that an angle is the same in an image of any form
+            across, along = j - (width - 1) / 2, i - (height - 1) / 2
             across = -across if mirrored else across
             across += slant * along  # sheared, then turned, then shifted
-            x = np.cos(angle) * across - np.sin(angle) * along + 2 * right / width
-            y = np.sin(angle) * across + np.cos(angle) * along + 2 * down / height
-            column = reflected(((x + 1) * width - 1) / 2, width)
-            row = reflected(((y + 1) * height - 1) / 2, height)
+            x = np.cos(angle) * across - np.sin(angle) * along + right
+            y = np.sin(angle) * across + np.cos(angle) * along + down
+            column = reflected(x + (width - 1) / 2, width)
+            row = reflected(y + (height - 1) / 2, height)
             top, left = int(row), int(column)
             for k, share_k in ((top, 1 - row + top), (top + 1, row - top)):
                 for m, share_m in ((left, 1 - column + left), (left + 1, column - left)):

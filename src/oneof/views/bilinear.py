@@ -47,10 +47,10 @@ def sampled(pixels: Tensor, mirrored: Tensor, draws: Tensor, shift: int) -> Tens
     slant = torch.where(sheared < 0.3, (2 * slant - 1) * SHEAR, 0.0)
     cos, sin = angle.cos(), angle.sin()
     sign = 1 - 2 * mirrored.to(pixels.dtype)
-    # grid_sample counts in half images: a shift of one pixel is 2 / width
+    # grid_sample counts in half images: a shift of one pixel is 2 / width, one down is another length
     rows = (
-        (sign * cos, slant * cos - sin, (2 * right - 1) * (2 * shift / width)),
-        (sign * sin, slant * sin + cos, (2 * down - 1) * (2 * shift / height)),
+        (sign * cos, (slant * cos - sin) * (height / width), (2 * right - 1) * (2 * shift / width)),
+        (sign * sin * (width / height), slant * sin + cos, (2 * down - 1) * (2 * shift / height)),
     )
     matrix = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
     grid = affine_grid(matrix, list(pixels.shape), align_corners=False)
