@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 import io
 import json
@@ -19,6 +20,7 @@ from oneof.training.checkpoint import load_tree, save_tree
 from oneof.training.loop import finish_epoch_on_interrupt
 from oneof.training.progress import PlainLines, facts
 from oneof.training.recipe import SCHEDULES, EarlyStopping
+from oneof.training.sources import LoadedRows
 from oneof.views import RowItself
 from tests.methods.harness import C, D, assert_same_fit, blobs, fit, random_candidates, tiny_net
 
@@ -39,6 +41,19 @@ def test_loaded_rows_give_the_same_fit_as_resident_ones(workers):
     resident = fit(Rplg())
     loaded = fit(Rplg(), x=Rows(blobs()[0]), recipe={"workers": workers})
     assert_same_fit(resident, loaded)
+
+
+class Noise(Rows):
+    def __getitem__(self, i):
+        return torch.rand(2)
+
+
+def test_workers_draw_other_numbers_in_every_epoch_and_the_same_again():
+    rows = LoadedRows(Noise(np.zeros(8)), torch.device("cpu"), torch.float32, workers=1)
+    orders = [torch.randperm(8, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1, 0)]
+    first, second, again = (torch.cat([x for _, x in rows.batches(order, 4)]) for order in orders)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, again)
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam", "adamw"])
@@ -292,7 +307,12 @@ def test_plain_progress_is_about_ten_lines(capsys):
 def test_a_module_and_a_factory_are_both_accepted():
     x, y = blobs()
     net = tiny_net()
-    train(Proden(), net, x, random_candidates(y), recipe=Recipe(epochs=1, device="cpu"))
+    before = copy.deepcopy(net.state_dict())
+    one, two = (
+        train(Proden(), net, x, random_candidates(y), recipe=Recipe(epochs=1, device="cpu")) for _ in range(2)
+    )
+    assert one.history == two.history  # both begin with the given weights, which stay as they are
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     plain = torch.nn.Sequential(torch.nn.Linear(D, 8), torch.nn.ReLU(), torch.nn.Linear(8, C))
     trained = train(Proden(), plain, x, random_candidates(y), recipe=Recipe(epochs=5, device="cpu"))
     assert trained.state.net.head.out_features == C

@@ -51,6 +51,7 @@ def test_what_was_trained_when_the_time_was_up_is_kept(tmp_path):
     fit(Rplg(), recipe={**recipe, "max_seconds": 0.0}, run=Run(tmp_path))
     assert load_tree(Run(tmp_path).checkpoint_file)["epoch"] == 1
     assert_same_fit(fit(Rplg(), recipe=recipe, run=Run(tmp_path)), fit(Rplg(), recipe=recipe))
+    assert json.loads((tmp_path / "done").read_text())["epochs"] == 9
 
 
 # ---- other content ----------------------------------------------------------------------------

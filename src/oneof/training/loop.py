@@ -149,7 +149,7 @@ def run_epochs(training: OngoingTraining, run: Run | None, progress: Progress, t
                 if interrupted and not over:
                     raise KeyboardInterrupt(f"stopped after epoch {epoch}; continue from {run.folder}")
     trained = finished(training, time.perf_counter() - began)
-    if run and first_process and not run.done:
+    if run and first_process:
         run.finish({"epochs": training.step.epoch, "best_epoch": trained.best_epoch, **trained.facts})
     return trained
 

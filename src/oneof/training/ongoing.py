@@ -76,8 +76,8 @@ class OngoingTraining:
         n, views = len(given.candidates), given.views
         self.shards = make_shards(n, recipe.shards, method)
         weights_are_given = isinstance(net, nn.Module)  # and not drawn by the function that makes it
-        net = net if isinstance(net, nn.Module) else net()
-        net = (net if isinstance(net, Net) else as_net(net)).to(device)
+        made = net if isinstance(net, nn.Module) else net()
+        net = (made if made is not net and isinstance(made, Net) else as_net(made)).to(device)
         self.given_weights = digest_weights(net) if weights_are_given else None
         self.net_text = str(net)
         self.dtype = next((p.dtype for p in net.parameters()), torch.get_default_dtype())

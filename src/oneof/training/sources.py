@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -198,12 +199,14 @@ class LoadedRows(Rows):
 
     def batches(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = order.cpu()
+        # workers draw nothing from the fit's own generator, and in each epoch something else
+        own = torch.Generator().manual_seed(zlib.crc32(order.numpy().tobytes()))
         loader: DataLoader[Tensor] = DataLoader(
             self.dataset,
             batch_sampler=[part.tolist() for part in order.split(size)],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
-            generator=torch.Generator(),  # so that workers draw nothing from the fit's own generator
+            generator=own,
         )
         for index, x in zip(order.split(size), loader):
             x = x.to(self.device, non_blocking=True)
