@@ -52,6 +52,8 @@ def test_a_generator_of_other_labels_is_not_used(tmp_path):
     other = DataSet("digits", data.x_train, np.roll(data.y_train, 1), data.classes)
     with pytest.raises(DataError, match="made from other labels"):
         beliefs(other, tmp_path)
+    with pytest.raises(DataError, match="made by 1 epochs of training, not 2"):
+        beliefs(data, tmp_path, epochs=2)
     fewer = DataSet("digits", data.x_train[:9], data.y_train[:9], data.classes)
     with pytest.raises(DataError, match="q has shape"):
         beliefs(fewer, tmp_path)

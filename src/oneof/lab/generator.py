@@ -128,6 +128,12 @@ def beliefs(
                 f"{folder / 'candidates' / stored.file}: made from other labels than those of {data.name}; "
                 "remove the file to train a new generator."
             )
+        trained_for = stored.facts.get("generator", {}).get("recipe", {}).get("epochs", "other")
+        if epochs not in (None, trained_for):
+            raise DataError(
+                f"{folder / 'candidates' / stored.file}: made by {trained_for} epochs of training, "
+                f"not {epochs}; remove the file to train a new generator."
+            )
         return stored
     generator = GENERATORS.get(data.name, _TABLE)
     recipe = replace(generator.recipe, device=device)

@@ -6,9 +6,9 @@ promises that the truth is among them, or where nobody answered). The target of 
 
     q_y ∝ p(y | x) · ( Π over its answers of p(annotator says l | truth y) )^exponent,
 
-with p(y | x) from the last visit. After each epoch the confusions of the annotators are estimated again, from
-the targets as they are then. The first targets are those of Dawid and Skene, without p(y | x). People err
-together on hard rows, hence the exponent (fixed on generated crowds).
+with p(y | x) and the confusions as they were at its last visit. After each epoch the confusions are
+estimated again, from the targets as they are then. The first targets are those of Dawid and Skene, without
+p(y | x). People err together on hard rows, hence the exponent (fixed on generated crowds).
 Without answers this is PRODEN.
 """
 

@@ -25,7 +25,10 @@ from oneof.methods.rplg.rplg import Rplg, RplgNm
 @register("rplg-no-rollback", year=2025, venue="NeurIPS", forwards=3, backwards=2)
 @dataclass(frozen=True)
 class RplgNoRollback(Rplg):
-    """RPLG without rollback: the real step starts where the virtual one ended (the authors' rebuttal)."""
+    """RPLG without rollback: the real step starts where the virtual one ended (the authors' rebuttal).
+
+    It passes each batch twice, and batch normalisation records both passes.
+    """
 
     def before_real_step(
         self, state: State, batch: Batch, z: Tensor, u: Opinions, ahead: LookAhead
