@@ -34,6 +34,16 @@ def test_the_portfolio_follows_what_was_asked_for():
     assert all(name.split(", ")[1] == "own net" for name in own)
 
 
+@pytest.mark.parametrize(("labels", "offered"), [([0, 1, 2], True), ([0, 1], False), ([0], False)])
+def test_clean_rows_alone_take_part_where_they_name_every_class(labels, offered):
+    """A model that learns from one class only is right on all clean rows, and useless."""
+    rows = np.flatnonzero(np.isin(Y, labels))
+    clean = KnownRows(X[rows], one_hot(Y[rows], 3), of_x=rows)
+    data = ChoiceData(X, Candidates.from_mask(MASK), clean).divided(None, 0)
+    there = [entry.name for entry in portfolio(auto(), data, 50)]
+    assert ("linear model, clean rows alone" in there) == offered
+
+
 def test_who_said_what_brings_the_crowd_method_in():
     data = ChoiceData(X, answered().candidates).divided(None, 0)
     methods = {c.settings["method"] for c in portfolio(auto(), data, 50) if not c.is_baseline}

@@ -246,6 +246,12 @@ class ChoiceData:
         return label_likelihoods(self.candidates)
 
     @property
+    def clean_rows_name_every_class(self) -> bool:
+        """Whether every class that a set holds has one; others would never be predicted from these alone."""
+        possible = np.unique(self.candidates.compact.positions)
+        return self.clean is not None and bool(self.clean.mask[:, possible].any(axis=0).all())
+
+    @property
     def n_clean(self) -> int:
         return 0 if self.clean is None else len(self.clean)
 
@@ -290,7 +296,8 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[Contender]:
         there = {
             "random candidate": True,
             "majority vote": data.candidates.evidence is not None,
-            "clean rows alone": data.n_clean > held,  # some are left, whatever is held out
+            # some are left, whatever is held out
+            "clean rows alone": data.n_clean > held and data.clean_rows_name_every_class,
         }
         for kind in BASELINES:
             if there[kind]:
