@@ -98,6 +98,13 @@ def test_clean_rows_judge_where_there_are_some(kind):
         assert (model.label_errors_.wrong[~np.isnan(CLEAN)] == 0).all()
 
 
+def test_clean_rows_that_are_too_few_to_judge_leave_it_to_the_sets():
+    model = auto(epochs=1).fit(X, MASK, clean=(X[:3], Y[:3]))
+    assert {row["judged_by"] for row in model.selection_} == {"covering rate"}
+    assert all(0 < row["score"] <= 1 for row in model.selection_ if row["rounds"])
+    assert "was chosen: covering rate" in model.selection_note_
+
+
 def test_one_clean_row_is_enough_for_a_fit():
     """It is held out by one of the folds, and then nothing can be learned from clean rows alone."""
     model = auto(epochs=1).fit(X, MASK, clean=np.where(np.arange(N) == 3, Y, np.nan))

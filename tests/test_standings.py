@@ -98,6 +98,13 @@ def test_a_few_clean_rows_leave_the_word_to_the_sets():
     lucky.clean_probabilities = np.array([[0.9, 0.1], [0.9, 0.1]])
     good.clean_probabilities = np.array([[0.1, 0.9], [0.9, 0.1]])
     assert ordered([lucky, good], data) == [good, lucky]
+    for said in (0.9, np.nan):  # one row tells as little, and none says nothing
+        one = replace(data, clean=all_first(1))
+        lucky.clean_probabilities = np.array([[said, 1 - said]])
+        good.clean_probabilities = np.array([[1 - said, said]])
+        assert ordered([lucky, good], one) == [good, lucky]
+        judged = {row["judged_by"] for row in table([good, lucky], [], one)}
+        assert judged == {"covering rate" if np.isnan(said) else "accuracy on clean rows"}
     data = replace(data, clean=all_first(40))
     lucky.clean_probabilities = np.tile([0.9, 0.1], (40, 1))
     good.clean_probabilities = np.where(np.arange(40)[:, None] % 2, [0.9, 0.1], [0.1, 0.9])
