@@ -176,7 +176,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
     # ---- from X to probabilities --------------------------------------------------------------
 
     def _inputs(self, X: Any, reset: bool) -> np.ndarray:
-        encoder, columns = getattr(self, "encoder_", None), set(getattr(X, "columns", ()))
+        encoder, columns = getattr(self, "encoder_", None), {str(name) for name in getattr(X, "columns", ())}
         if encoder is not None:
             missing = [name for name in encoder.column_names if name not in columns]
             if not missing:
