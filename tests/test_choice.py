@@ -112,6 +112,13 @@ def test_one_clean_row_is_enough_for_a_fit():
     assert model.transduction_[3].argmax() == Y[3]
 
 
+def test_no_share_of_the_clean_rows_is_kept_aside():
+    with pytest.raises(
+        ValueError, match=r'selection_share is 0.5, but method="auto" judges by every clean row'
+    ):
+        auto(selection_share=0.5).fit(X, MASK, clean=CLEAN)
+
+
 def test_a_baseline_that_wins_keeps_the_labels_that_were_given(monkeypatch):
     monkeypatch.setattr(
         choice, "ordered", lambda some, *_, **__: sorted(some, key=lambda c: not c.is_baseline)
