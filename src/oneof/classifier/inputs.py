@@ -79,9 +79,9 @@ def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     return _by_name(y.mask, list(y.classes), names), False
 
 
-def holds_sets(y: Any) -> bool:
-    """Whether y is a mask, a `Candidates` or label sets, and not one label per row."""
-    if isinstance(y, Candidates) or _label_sets(y) is not None:
+def holds_sets(y: Any, classes: Sequence[Any] = ()) -> bool:
+    """Whether y is a mask, a `Candidates` or label sets, and not one label per row; a class is one label."""
+    if isinstance(y, Candidates) or _label_sets(y, classes) is not None:
         return True
     values = _columns(y)[1]
     return values.ndim == 2 and values.shape[1] > 1
