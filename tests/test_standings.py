@@ -181,9 +181,9 @@ def test_a_table_names_all_that_decides(n_clean):
 # ---- baselines --------------------------------------------------------------------------------
 
 
-def baseline(kind, rows=None):
+def baseline(kind, rows=None, **more):
     """Fitted; `rows`: those whose label is known."""
-    model = PartialLabelClassifier("average", net="linear", device="cpu")
+    model = PartialLabelClassifier("average", net="linear", device="cpu", **more)
     clean = None if rows is None else KnownRows(X[rows], one_hot(Y[rows], 3))
     return fit_baseline(model, kind, ChoiceData(X, Candidates.from_mask(MASK), clean), seed=0)
 
@@ -202,6 +202,16 @@ def test_a_baseline_is_logistic_regression_in_a_net(tmp_path):
 def test_classes_that_no_label_names_are_never_predicted():
     assert set(baseline("clean rows alone", Y < 2).predict(X)) == {0, 1}
     assert set(baseline("clean rows alone", Y == 1).predict(X)) == {1}
+
+
+def test_baselines_weigh_classes_as_methods_do():
+    heavy = {"class_weight": {0: 50.0}}
+    plain, weighted = baseline("random candidate"), baseline("random candidate", **heavy)
+    assert weighted.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.05
+    alone = baseline("clean rows alone", Y < 2, **heavy)  # their labels need no weights
+    np.testing.assert_array_equal(
+        alone.predict_proba(X), baseline("clean rows alone", Y < 2).predict_proba(X)
+    )
 
 
 def test_a_random_candidate_does_not_repeat_the_draw_of_the_sets():

@@ -25,7 +25,7 @@ from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.calibration import tempered
 from oneof.classifier.inputs import as_numpy, class_array
-from oneof.classifier.rows import KnownRows, set_sizes
+from oneof.classifier.rows import KnownRows, row_weights, set_sizes
 from oneof.classifier.standings import ordered
 from oneof.methods import make_method
 from oneof.methods.targets import EXPONENT
@@ -44,7 +44,8 @@ def fit_baseline(model: Any, kind: str, data: ChoiceData, seed: int) -> Any:
 
     "majority vote" needs evidence, "clean rows alone" clean rows; see `BASELINES`.
     """
-    candidates, clean, x, weights = data.candidates, data.clean, data.x, data.weights
+    candidates, clean, x = data.candidates, data.clean, data.x
+    weights = row_weights(data.weights, model.class_weight, candidates)
     if kind == "clean rows alone":
         assert clean is not None
         x, columns, weights = clean.x, clean.mask.argmax(axis=1), None
