@@ -101,7 +101,11 @@ def class_array(names: Iterable[Any]) -> np.ndarray:
 
 def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
     """The rows of y where each is a collection of labels, else None. A name of `classes` is one label."""
-    if isinstance(y, Candidates | torch.Tensor) or hasattr(y, "columns") or hasattr(y, "toarray"):
+    if isinstance(y, Candidates | torch.Tensor):
+        return None
+    if getattr(y, "shape", ())[1:] == (1,):  # one column, such as frame[["seen_as"]]
+        y = _columns(y)[1].ravel()
+    if hasattr(y, "columns") or hasattr(y, "toarray"):
         return None
     if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind not in "OUT"):
         return None
