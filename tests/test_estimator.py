@@ -195,6 +195,20 @@ def test_nothing_without_a_fit():
             use(small())
 
 
+@pytest.mark.parametrize("method", ["proden", "auto"])
+def test_a_fit_that_is_stopped_leaves_no_mixture_of_two_models(method):
+    model = small(method).fit(X, Candidates.from_mask(MASK, ["ant", "bee", "cow"]))
+
+    def stop(row):
+        raise KeyboardInterrupt
+
+    model.set_params(callbacks=[stop])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Candidates.from_mask(MASK, ["x", "y", "z"]))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
 # ---- randomness -------------------------------------------------------------------------------
 
 

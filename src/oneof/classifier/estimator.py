@@ -196,6 +196,7 @@ class PartialLabelClassifier(Predictions):
         candidates = as_candidates(y)
         continues = self.continues(candidates)
         if not continues:
+            self.__dict__.pop("net_", None)  # a fit that is stopped leaves no model of two fits
             self.encoder_ = encoder_for(X)
         given, X = X, self._inputs(X, reset=not continues)
         if len(X) != len(candidates):

@@ -161,6 +161,9 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
         # what can still be made of a training is no part of a copy
         return {k: v for k, v in state.items() if k != "_transduction" or not callable(v)}
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "net_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.two_d_labels = True
