@@ -23,7 +23,7 @@ from tests.test_inputs import problem
 
 X, Y, MASK = problem()
 N = len(Y)
-CLEAN = np.where(np.arange(N) % 3 == 0, Y, np.nan)
+CLEAN = np.where(np.arange(N) % 4 == 0, Y, np.nan)
 
 
 def auto(**more):
@@ -98,11 +98,25 @@ def test_clean_rows_judge_where_there_are_some(kind):
         assert (model.label_errors_.wrong[~np.isnan(CLEAN)] == 0).all()
 
 
+def test_clean_rows_that_are_too_few_to_judge_leave_it_to_the_sets():
+    model = auto(epochs=1).fit(X, MASK, clean=(X[:3], Y[:3]))
+    assert {row["judged_by"] for row in model.selection_} == {"covering rate"}
+    assert all(0 < row["score"] <= 1 for row in model.selection_ if row["rounds"])
+    assert "was chosen: covering rate" in model.selection_note_
+
+
 def test_one_clean_row_is_enough_for_a_fit():
     """It is held out by one of the folds, and then nothing can be learned from clean rows alone."""
     model = auto(epochs=1).fit(X, MASK, clean=np.where(np.arange(N) == 3, Y, np.nan))
     assert "linear model, clean rows alone" not in [row["name"] for row in model.selection_]
     assert model.transduction_[3].argmax() == Y[3]
+
+
+def test_no_share_of_the_clean_rows_is_kept_aside():
+    with pytest.raises(
+        ValueError, match=r'selection_share is 0.5, but method="auto" judges by every clean row'
+    ):
+        auto(selection_share=0.5).fit(X, MASK, clean=CLEAN)
 
 
 def test_a_baseline_that_wins_keeps_the_labels_that_were_given(monkeypatch):

@@ -88,6 +88,15 @@ def test_feature_names_are_kept_and_checked(frame):
         model.predict(X)
 
 
+@pytest.mark.parametrize("odd", ["gap", "text"])
+def test_columns_of_a_frame_may_be_called_by_numbers(odd):
+    frame = pd.DataFrame(X.astype(object) if odd == "text" else X)
+    frame[3] = np.where(np.arange(N) % 9 == 0, np.nan, X[:, 3]) if odd == "gap" else list("xyz" * (N // 3))
+    model = small().fit(frame, MASK)
+    named = small().fit(frame.rename(columns=str), MASK)
+    np.testing.assert_array_equal(model.predict_proba(frame[:5]), named.predict_proba(frame[:5]))
+
+
 def test_digits_survive_until_features_are_scaled():
     seconds = 1_700_000_000 + 3600 * np.arange(N)[:, None]  # single precision would keep every 128th
     close = 1_700_000_000 + Y[:, None]
@@ -184,6 +193,20 @@ def test_nothing_without_a_fit():
     for use in (lambda m: m.predict(X), lambda m: m.predict_proba(X), lambda m: m.save("never")):
         with pytest.raises(NotFittedError):
             use(small())
+
+
+@pytest.mark.parametrize("method", ["proden", "auto"])
+def test_a_fit_that_is_stopped_leaves_no_mixture_of_two_models(method):
+    model = small(method).fit(X, Candidates.from_mask(MASK, ["ant", "bee", "cow"]))
+
+    def stop(row):
+        raise KeyboardInterrupt
+
+    model.set_params(callbacks=[stop])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Candidates.from_mask(MASK, ["x", "y", "z"]))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 # ---- randomness -------------------------------------------------------------------------------

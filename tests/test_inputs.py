@@ -271,7 +271,11 @@ def test_a_pair_is_not_a_vector():
     assert not is_pair(json.loads("[1, 2]"))
 
 
-@pytest.mark.parametrize("kind", [list, np.array, pd.Series, pl.Series, lambda v: np.array(v, dtype=object)])
+KINDS = [list, np.array, pd.Series, pl.Series, lambda v: np.array(v, dtype=object)]
+COLUMNS = [pd.DataFrame, lambda v: pl.DataFrame({"seen_as": v}), lambda v: np.array(v)[:, None]]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *COLUMNS])
 @pytest.mark.parametrize("mark", ["|", ";"])
 def test_joined_strings_are_sets(kind, mark):
     y = kind([mark.join(names) for names in SETS])

@@ -54,6 +54,16 @@ def test_every_way_to_say_what_is_allowed(model, allowed):
     assert set(model.predict(X, allowed=allowed)) == {"ant", "cow"}
 
 
+@pytest.mark.parametrize("mark", ["/", ";", ", "])
+def test_a_class_with_a_separator_in_its_name_is_one_class(mark):
+    names = np.array(["no", "yes", f"yes{mark}no"])
+    model = PartialLabelClassifier("proden", epochs=1, device="cpu").fit(X, Candidates.from_mask(MASK, names))
+    every = model.predict_proba(X[:3], allowed=names.tolist())
+    np.testing.assert_allclose(every, model.predict_proba(X[:3]))
+    assert model.score(X, names[Y]) == (model.predict(X) == names[Y]).mean()
+    assert set(model.predict(X, allowed=names[2])) == {names[2]}
+
+
 def test_allowed_row_by_row(model):
     mask = np.eye(3, dtype=bool)[Y]
     assert model.predict(X, allowed=mask).tolist() == NAMES[Y].tolist()

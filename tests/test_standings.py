@@ -34,6 +34,16 @@ def test_the_portfolio_follows_what_was_asked_for():
     assert all(name.split(", ")[1] == "own net" for name in own)
 
 
+@pytest.mark.parametrize(("labels", "offered"), [([0, 1, 2], True), ([0, 1], False), ([0], False)])
+def test_clean_rows_alone_take_part_where_they_name_every_class(labels, offered):
+    """A model that learns from one class only is right on all clean rows, and useless."""
+    rows = np.flatnonzero(np.isin(Y, labels))
+    clean = KnownRows(X[rows], one_hot(Y[rows], 3), of_x=rows)
+    data = ChoiceData(X, Candidates.from_mask(MASK), clean).divided(None, 0)
+    there = [entry.name for entry in portfolio(auto(), data, 50)]
+    assert ("linear model, clean rows alone" in there) == offered
+
+
 def test_who_said_what_brings_the_crowd_method_in():
     data = ChoiceData(X, answered().candidates).divided(None, 0)
     methods = {c.settings["method"] for c in portfolio(auto(), data, 50) if not c.is_baseline}
@@ -88,6 +98,13 @@ def test_a_few_clean_rows_leave_the_word_to_the_sets():
     lucky.clean_probabilities = np.array([[0.9, 0.1], [0.9, 0.1]])
     good.clean_probabilities = np.array([[0.1, 0.9], [0.9, 0.1]])
     assert ordered([lucky, good], data) == [good, lucky]
+    for said in (0.9, np.nan):  # one row tells as little, and none says nothing
+        one = replace(data, clean=all_first(1))
+        lucky.clean_probabilities = np.array([[said, 1 - said]])
+        good.clean_probabilities = np.array([[1 - said, said]])
+        assert ordered([lucky, good], one) == [good, lucky]
+        judged = {row["judged_by"] for row in table([good, lucky], [], one)}
+        assert judged == {"covering rate" if np.isnan(said) else "accuracy on clean rows"}
     data = replace(data, clean=all_first(40))
     lucky.clean_probabilities = np.tile([0.9, 0.1], (40, 1))
     good.clean_probabilities = np.where(np.arange(40)[:, None] % 2, [0.9, 0.1], [0.1, 0.9])
@@ -164,9 +181,9 @@ def test_a_table_names_all_that_decides(n_clean):
 # ---- baselines --------------------------------------------------------------------------------
 
 
-def baseline(kind, rows=None):
+def baseline(kind, rows=None, **more):
     """Fitted; `rows`: those whose label is known."""
-    model = PartialLabelClassifier("average", net="linear", device="cpu")
+    model = PartialLabelClassifier("average", net="linear", device="cpu", **more)
     clean = None if rows is None else KnownRows(X[rows], one_hot(Y[rows], 3))
     return fit_baseline(model, kind, ChoiceData(X, Candidates.from_mask(MASK), clean), seed=0)
 
@@ -185,6 +202,16 @@ def test_a_baseline_is_logistic_regression_in_a_net(tmp_path):
 def test_classes_that_no_label_names_are_never_predicted():
     assert set(baseline("clean rows alone", Y < 2).predict(X)) == {0, 1}
     assert set(baseline("clean rows alone", Y == 1).predict(X)) == {1}
+
+
+def test_baselines_weigh_classes_as_methods_do():
+    heavy = {"class_weight": {0: 50.0}}
+    plain, weighted = baseline("random candidate"), baseline("random candidate", **heavy)
+    assert weighted.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.05
+    alone = baseline("clean rows alone", Y < 2, **heavy)  # their labels need no weights
+    np.testing.assert_array_equal(
+        alone.predict_proba(X), baseline("clean rows alone", Y < 2).predict_proba(X)
+    )
 
 
 def test_a_random_candidate_does_not_repeat_the_draw_of_the_sets():

@@ -86,6 +86,18 @@ def test_a_word_among_numbers_is_a_mistake_and_named():
         encoder.transform({"a": ["1", "tall"]})
 
 
+def test_a_decimal_comma_is_remembered_for_cells_that_could_mean_thousands():
+    encoder, made = encoded({"a": ["3,605", "0,125", "12,5"] * 10})
+    stored = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
+    assert stored.transform({"a": ["3,605"]}).tolist() == made[:1].tolist()
+    with pytest.raises(DataError, match=r"row 1 of .* is 'crow', not a number"):
+        stored.transform({"a": ["3,605", "crow"]})
+    earlier = encoder.to_dict()
+    del earlier["columns"][0]["decimal_comma"]  # files of earlier versions
+    made = TableEncoder.from_dict(earlier).transform({"a": ["3,605", "0,5"]})
+    np.testing.assert_allclose(made, [[3.605], [0.5]], rtol=1e-6)
+
+
 def test_a_word_among_numbers_with_a_decimal_comma_is_named_too():
     column = [f"{i},{i % 7}" for i in range(N)]
     column[17] = "k.A."

@@ -236,6 +236,33 @@ def test_further_rows_bring_their_features(tmp_path):
     assert clean.x.shape == (2, 3)
 
 
+@pytest.mark.parametrize("ids", [None, "name"])
+def test_further_rows_may_have_ids_of_their_own(tmp_path, ids):
+    lines = ["name,size,labels", "p,1,", "q,2,cat|dog", "r,3,bird", "s,4,bird|dog"]
+    text = "\n".join(line if ids else line.partition(",")[2] for line in lines)
+    (tmp_path / "t.csv").write_text(text)
+    data, gold = from_table(tmp_path / "t.csv", "labels", ids), tmp_path / "gold.csv"
+    gold.write_text(f"{ids or 'id'},note,size,label\nx,a,3.5,cat\ny,b,4.5,dog\n")
+    clean = read_clean(str(gold), data, ids)
+    clean.encode(data.inputs(np.arange(3))[1])
+    np.testing.assert_array_equal(clean.x, [[3.5], [4.5]])
+    assert names(clean) == ["cat", "dog"]
+    if ids:  # one of the ids is known, or there are no features: these are labels of training rows
+        gold.write_text("name,size,label\nq,3.5,cat\ny,4.5,dog\n")
+        with pytest.raises(DataError, match="1 ids are no training rows: 'y'"):
+            read_clean(str(gold), data, ids)
+        gold.write_text("name,note,label\nx,3.5,cat\ny,4.5,dog\n")
+        with pytest.raises(DataError, match="2 ids are no training rows"):
+            read_clean(str(gold), data, ids)
+
+
+def test_ids_that_nobody_named_are_still_those_of_training_rows(tmp_path):
+    (tmp_path / "t.csv").write_text("id,size,labels\nq,2,cat|dog\nr,3,bird\ns,4,bird|dog\n")
+    (tmp_path / "gold.csv").write_text("id,size,label\nq,2,cat\n")
+    with pytest.raises(DataError, match="--id COLUMN"):
+        read_clean(str(tmp_path / "gold.csv"), from_table(tmp_path / "t.csv", "labels"))
+
+
 # ---- which are learned from -------------------------------------------------------------------
 
 

@@ -86,7 +86,7 @@ def test_an_undo_that_is_sent_twice_does_no_harm(tmp_path):
     assert decisions.decided == {1: 0}
 
 
-@pytest.mark.parametrize("cut", [1, 5, 40])
+@pytest.mark.parametrize("cut", [2, 5, 40])
 @pytest.mark.parametrize("tail", [b"", b"\x00" * 30])
 def test_a_torn_last_line_is_ignored_and_repaired(tmp_path, cut, tail):
     decisions = Decisions(tmp_path, DATA)
@@ -99,6 +99,31 @@ def test_a_torn_last_line_is_ignored_and_repaired(tmp_path, cut, tail):
     again.append(2, "decide", 2)
     assert [f["row"] for f in lines(tmp_path)] == [0, 2]
     assert Decisions(tmp_path, DATA).decided == {0: 0, 2: 2}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_whole_last_line_counts_without_its_end(tmp_path, by_hand, strict):
+    decisions = Decisions(tmp_path, DATA)
+    decisions.append(0, "decide", 0)
+    decisions.append(1, "decide", 1)
+    path = tmp_path / "decisions.jsonl"
+    first, second = path.read_text().splitlines()
+    line = '{"id": "row-1", "label": "bee"}' if by_hand else second
+    path.write_text(f"{first}\n{line}")
+    again = Decisions(tmp_path, DATA, strict)
+    again.refresh()
+    assert again.decided == {0: 0, 1: 1}
+    again.append(2, "decide", 2)
+    again.append(3, "decide", 3)
+    assert path.read_text().splitlines()[:2] == [first, line]
+    assert len(lines(tmp_path)) == len(again.events) == 4
+    assert state(Decisions(tmp_path, DATA)) == state(again)
+    with path.open("a") as file:
+        file.write('{"row": 1}')
+    with pytest.raises(ReviewError, match=r"line 5: .* is no decision"):
+        again.append(4, "decide", 0)
+    assert path.read_text().endswith('{"row": 1}')
 
 
 def test_a_long_torn_tail_is_cut_off_whole(tmp_path):

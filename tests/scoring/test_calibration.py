@@ -58,6 +58,23 @@ def test_the_last_layer_takes_the_temperature():
         assert not cool([net], 2.0)
 
 
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_a_head_whose_weights_are_made_of_others_stays_as_it_is(name):
+    """What is divided there is made anew in every call."""
+
+    class Twice(nn.Module):
+        def forward(self, values):
+            return 2 * values
+
+    net = nn.Module()
+    net.head = nn.utils.parametrize.register_parametrization(nn.Linear(3, 2), name, Twice())
+    before = net.head.weight.clone(), net.head.bias.clone()
+    with pytest.warns(UserWarning, match="without weight_norm or another parametrization"):
+        assert not cool([net], 2.0)
+    assert torch.equal(net.head.weight, before[0])
+    assert torch.equal(net.head.bias, before[1])
+
+
 def test_calibrating_changes_how_sure_a_model_is_and_nothing_else(tmp_path):
     import oneof
 

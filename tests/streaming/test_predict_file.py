@@ -1,6 +1,7 @@
 """Predictions of a file are those of the model, whatever the batches; the file appears when it is whole."""
 
 import csv
+import json
 import os
 import warnings
 
@@ -60,6 +61,23 @@ def test_parquet_to_parquet(model, table, tmp_path_factory, batch):
     np.testing.assert_allclose(made.select("^p.*$").to_numpy(), p, atol=1e-6)
     assert (done.rows, done.rejected) == (90, 0)
     assert done.confidence == pytest.approx(p.max(axis=1).mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_what_a_row_lacks_or_leaves_open_does_not_depend_on_its_batch(tmp_path, batch):
+    """A decimal comma that could mean thousands (3,605), and a field that some JSON records leave out."""
+    cells = [{"a": f"{a:.3f}".replace(".", ","), "h": h} for a, h in (X[:, :2] * 5).tolist()]
+    lines = [{"a": cell["a"]} if i % 3 == 0 else cell for i, cell in enumerate(cells)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rows = read_table(tmp_path / "t.jsonl")
+    encoder = TableEncoder.fit(rows)
+    model = fitted(x=encoder.transform(rows)).with_encoder(encoder)
+    predict_file(model, tmp_path / "t.jsonl", tmp_path / "p.csv", Wishes(batch=batch))
+    made = pl.read_csv(tmp_path / "p.csv").select("^p.*$").to_numpy()
+    np.testing.assert_allclose(made, model.predict_proba(pl.DataFrame(rows.columns)), atol=1e-4)
+    (tmp_path / "t.jsonl").write_text('{"a": "1,5"}\n' * 3)
+    with pytest.raises(DataError, match='no column "h"'):  # in no row at all
+        predict_file(model, tmp_path / "t.jsonl", tmp_path / "p.csv", Wishes(batch=batch))
 
 
 def test_many_parts_are_joined_in_order(model, table, tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ import torch
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from oneof.candidates.compact import restricted
 from oneof.methods.targets import EXPONENT
@@ -74,12 +75,13 @@ def tempered(probabilities: np.ndarray, t: float, log_evidence: np.ndarray | flo
 def cool(nets: Iterable[nn.Module], t: float) -> bool:
     """Divide the logits of networks by t, inside their last layer: a saved or exported model has it too.
 
-    Says whether it was possible: the head must be an `nn.Linear`.
+    Says whether it was possible: the head must be an `nn.Linear` that has its weights, not makes them.
     """
     heads: dict[int, Any] = {id(net.head): net.head for net in nets}
-    if not all(isinstance(head, nn.Linear) for head in heads.values()):
+    if not all(isinstance(head, nn.Linear) and not is_parametrized(head) for head in heads.values()):
         warnings.warn(
-            "probabilities stay as they are: a temperature needs a network whose head is an nn.Linear.",
+            "probabilities stay as they are: a temperature needs a network whose head is an nn.Linear, "
+            "without weight_norm or another parametrization.",
             stacklevel=3,
         )
         return False

@@ -25,7 +25,7 @@ from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.calibration import tempered
 from oneof.classifier.inputs import as_numpy, class_array
-from oneof.classifier.rows import KnownRows, set_sizes
+from oneof.classifier.rows import KnownRows, row_weights, set_sizes
 from oneof.classifier.standings import ordered
 from oneof.methods import make_method
 from oneof.methods.targets import EXPONENT
@@ -44,7 +44,8 @@ def fit_baseline(model: Any, kind: str, data: ChoiceData, seed: int) -> Any:
 
     "majority vote" needs evidence, "clean rows alone" clean rows; see `BASELINES`.
     """
-    candidates, clean, x, weights = data.candidates, data.clean, data.x, data.weights
+    candidates, clean, x = data.candidates, data.clean, data.x
+    weights = row_weights(data.weights, model.class_weight, candidates)
     if kind == "clean rows alone":
         assert clean is not None
         x, columns, weights = clean.x, clean.mask.argmax(axis=1), None
@@ -246,6 +247,12 @@ class ChoiceData:
         return label_likelihoods(self.candidates)
 
     @property
+    def clean_rows_name_every_class(self) -> bool:
+        """Whether every class that a set holds has one; others would never be predicted from these alone."""
+        possible = np.unique(self.candidates.compact.positions)
+        return self.clean is not None and bool(self.clean.mask[:, possible].any(axis=0).all())
+
+    @property
     def n_clean(self) -> int:
         return 0 if self.clean is None else len(self.clean)
 
@@ -290,7 +297,8 @@ def portfolio(model: Any, data: ChoiceData, long: int) -> Iterator[Contender]:
         there = {
             "random candidate": True,
             "majority vote": data.candidates.evidence is not None,
-            "clean rows alone": data.n_clean > held,  # some are left, whatever is held out
+            # some are left, whatever is held out
+            "clean rows alone": data.n_clean > held and data.clean_rows_name_every_class,
         }
         for kind in BASELINES:
             if there[kind]:

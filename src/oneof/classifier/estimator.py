@@ -81,7 +81,7 @@ class PartialLabelClassifier(Predictions):
     selection_share : float, default=0
         Part of the clean rows kept aside: the accuracy in `history_` and, with `patience`, the choice
         of the epoch come from rows nobody learned from. With 0 the clean rows do both, which favours
-        methods that learn from them.
+        methods that learn from them. `method="auto"` judges by all of them out of fold, and takes 0 only.
     device : str, default="auto"
         The GPU where there is one.
     random_state : int, RandomState or None, default=0
@@ -196,6 +196,7 @@ class PartialLabelClassifier(Predictions):
         candidates = as_candidates(y)
         continues = self.continues(candidates)
         if not continues:
+            self.__dict__.pop("net_", None)  # a fit that is stopped leaves no model of two fits
             self.encoder_ = encoder_for(X)
         given, X = X, self._inputs(X, reset=not continues)
         if len(X) != len(candidates):
@@ -214,6 +215,11 @@ class PartialLabelClassifier(Predictions):
         if isinstance(self.method, str) and self.method == "auto":
             from oneof.classifier.choice import ChoiceData, choose  # no other fit needs what these import
 
+            if self.selection_share and known is not None:
+                raise ValueError(
+                    f'selection_share is {self.selection_share!r}, but method="auto" judges by every clean '
+                    "row, out of fold.\n  Set it to 0, and give rows of their own to `calibrate`."
+                )
             self.forget()
             rows = ChoiceData(X, candidates, known, sample_weight)
             return self.take_over(choose(self, rows, given, groups), OWN)

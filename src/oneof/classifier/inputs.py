@@ -79,9 +79,9 @@ def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
     return _by_name(y.mask, list(y.classes), names), False
 
 
-def holds_sets(y: Any) -> bool:
-    """Whether y is a mask, a `Candidates` or label sets, and not one label per row."""
-    if isinstance(y, Candidates) or _label_sets(y) is not None:
+def holds_sets(y: Any, classes: Sequence[Any] = ()) -> bool:
+    """Whether y is a mask, a `Candidates` or label sets, and not one label per row; a class is one label."""
+    if isinstance(y, Candidates) or _label_sets(y, classes) is not None:
         return True
     values = _columns(y)[1]
     return values.ndim == 2 and values.shape[1] > 1
@@ -101,7 +101,11 @@ def class_array(names: Iterable[Any]) -> np.ndarray:
 
 def _label_sets(y: Any, classes: Sequence[Any] = ()) -> list[Any] | None:
     """The rows of y where each is a collection of labels, else None. A name of `classes` is one label."""
-    if isinstance(y, Candidates | torch.Tensor) or hasattr(y, "columns") or hasattr(y, "toarray"):
+    if isinstance(y, Candidates | torch.Tensor):
+        return None
+    if getattr(y, "shape", ())[1:] == (1,):  # one column, such as frame[["seen_as"]]
+        y = _columns(y)[1].ravel()
+    if hasattr(y, "columns") or hasattr(y, "toarray"):
         return None
     if isinstance(y, np.ndarray) and (y.ndim != 1 or y.dtype.kind not in "OUT"):
         return None

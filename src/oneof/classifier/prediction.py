@@ -78,7 +78,7 @@ class Predictions(EstimatorSettings):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy for 1-D labels, covering rate for a mask, a `Candidates` or label sets."""
-        if holds_sets(y):
+        if holds_sets(y, self.classes_.tolist()):
             return scoring.covering_rate(self, X, y, sample_weight)
         return ClassifierMixin.score(self, X, as_numpy(y), sample_weight)
 
@@ -237,7 +237,7 @@ def allowed_mask(allowed: Any, classes: np.ndarray, n: int) -> np.ndarray:
         allowed = [allowed]
     if isinstance(allowed, set | frozenset):
         allowed = sorted(allowed, key=str)
-    if holds_sets(allowed):
+    if holds_sets(allowed, classes.tolist()):
         mask = mask_over(allowed, classes)[0]
         if len(mask) != n:
             raise ValueError(f"allowed has {len(mask)} rows, but X has {n}; give one row each, or a list.")

@@ -161,6 +161,9 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
         # what can still be made of a training is no part of a copy
         return {k: v for k, v in state.items() if k != "_transduction" or not callable(v)}
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "net_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.two_d_labels = True
@@ -176,7 +179,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
     # ---- from X to probabilities --------------------------------------------------------------
 
     def _inputs(self, X: Any, reset: bool) -> np.ndarray:
-        encoder, columns = getattr(self, "encoder_", None), set(getattr(X, "columns", ()))
+        encoder, columns = getattr(self, "encoder_", None), {str(name) for name in getattr(X, "columns", ())}
         if encoder is not None:
             missing = [name for name in encoder.column_names if name not in columns]
             if not missing:

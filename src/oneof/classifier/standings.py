@@ -12,7 +12,7 @@ choice on most sets we tried).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from oneof.classifier.scoring import label_free
 if TYPE_CHECKING:  # reports need the names of criteria, but nothing of a choice
     from oneof.classifier.contenders import ChoiceData, Contender
 
+ON_CLEAN = "accuracy on clean rows"
 COVERING, SUPPORT = "covering rate", "support of the prediction"
 """What candidate sets can tell of a contender."""
 EQUAL, EQUAL_ON_CLEAN = 1.0, 2.0
@@ -44,14 +45,20 @@ def covering(contender: Contender, data: ChoiceData) -> tuple[np.ndarray, np.nda
     return cover, share
 
 
-def criteria(contender: Contender, data: ChoiceData) -> list[np.ndarray]:
+def criteria(contender: Contender, data: ChoiceData) -> dict[str, np.ndarray]:
     """What decides, row by row, the first criterion first; NaN where a row was not judged yet."""
-    cover = covering(contender, data)[0]
+    cover = {COVERING if data.likelihoods is None else SUPPORT: covering(contender, data)[0]}
     if data.clean is None:
-        return [cover]
+        return cover
     p = contender.clean_probabilities
     right = np.nan_to_num(p).argmax(axis=1) == data.clean.mask.argmax(axis=1)
-    return [np.where(np.isnan(p[:, 0]), np.nan, right), cover]
+    return {ON_CLEAN: np.where(np.isnan(p[:, 0]), np.nan, right), **cover}
+
+
+def deciding(contender: Contender, data: ChoiceData) -> tuple[str, np.ndarray]:
+    """The first criterion that judged any row: a few clean rows may be in none of the folds."""
+    *first, last = criteria(contender, data).items()
+    return next((found for found in first if not np.isnan(found[1]).all()), last)
 
 
 def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = False) -> list[Contender]:
@@ -66,7 +73,7 @@ def ordered(contenders: Sequence[Contender], data: ChoiceData, final: bool = Fal
         return preference(contender, noisy)
 
     by_name = {c.name: c for c in sorted(contenders, key=favour)}
-    order = [by_name[name] for name in _ordered(list(by_name), found)]
+    order = [by_name[name] for name in _ordered(list(by_name), {n: [*f.values()] for n, f in found.items()})]
     if final and order:
         top = order[0]
         if top.is_baseline:  # of equals the records choose: a method was ahead of all baselines in every one
@@ -87,7 +94,7 @@ def _ordered(names: list[str], found: dict[str, list[np.ndarray]]) -> list[str]:
     down = sorted(names, key=lambda name: -means[name])
     if len(found[names[0]]) == 1:
         return down
-    equal = [n for n in names if not judged.any() or as_good(found[n][0], found[down[0]][0], EQUAL_ON_CLEAN)]
+    equal = [name for name in names if as_good(found[name][0], found[down[0]][0], EQUAL_ON_CLEAN)]
     rest = [name for name in down if name not in equal]
     return _ordered(equal, {name: values[1:] for name, values in found.items()}) + rest
 
@@ -100,18 +107,18 @@ def preference(contender: Contender, noisy: bool) -> tuple[float, int]:
     return epochs if noisy else -epochs, place
 
 
-def all_as_good(one: Sequence[np.ndarray], best: Sequence[np.ndarray]) -> bool:
+def all_as_good(one: Mapping[str, np.ndarray], best: Mapping[str, np.ndarray]) -> bool:
     """By every criterion."""
     bands = (EQUAL_ON_CLEAN, EQUAL)[-len(best) :]
-    return all(as_good(mine, theirs, band) for mine, theirs, band in zip(one, best, bands))
+    return all(as_good(mine, theirs, band) for mine, theirs, band in zip(one.values(), best.values(), bands))
 
 
 def as_good(one: np.ndarray, best: np.ndarray, band: float = EQUAL) -> bool:
     """Whether one is no more than so many standard errors of the difference behind the other."""
     difference = best - one
     difference = difference[~np.isnan(difference)]
-    if len(difference) < 2:
-        return False
+    if not len(difference):
+        return True
     # one row's worth of variance more: of a few rows that all say the same nobody knows the spread
     spread = math.sqrt((((difference - difference.mean()) ** 2).sum() + 1) / len(difference))
     return float(difference.mean()) <= band * spread / math.sqrt(len(difference)) + 1e-9
@@ -126,8 +133,8 @@ def mean_and_error(row_values: np.ndarray) -> tuple[float, float]:
 
 
 def score(contender: Contender, data: ChoiceData) -> float:
-    """By the first criterion, over the rows judged so far."""
-    return mean_and_error(criteria(contender, data)[0])[0]
+    """By the deciding criterion, over the rows judged so far."""
+    return mean_and_error(deciding(contender, data)[1])[0]
 
 
 def table(
@@ -135,12 +142,11 @@ def table(
 ) -> list[dict[str, Any]]:
     """`selection_`: finalists in their order, the chosen one first, then those that left earlier."""
     winner = criteria(finalists[0], data)
-    voted = data.likelihoods is not None
-    by = SUPPORT if voted else COVERING
+    by = [*winner][-1]
     made = []
     for place, c in enumerate((*finalists, *others)):
-        found = criteria(c, data)
-        mean, error = mean_and_error(found[0])
+        found, (judged_by, values) = criteria(c, data), deciding(c, data)
+        mean, error = mean_and_error(values)
         cover, share = covering(c, data)
         made.append(
             {
@@ -148,7 +154,7 @@ def table(
                 "kind": c.kind,
                 "score": mean,
                 "standard_error": error,
-                "judged_by": by if data.clean is None else "accuracy on clean rows",
+                "judged_by": judged_by,
                 by.replace(" ", "_"): mean_and_error(cover)[0],
                 "approximated_accuracy": mean_and_error(share)[0],
                 "rounds": c.rounds,

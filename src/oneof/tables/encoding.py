@@ -27,8 +27,9 @@ from oneof.tables.table import (
     OneColumn,
     as_column,
     as_columns,
-    as_number,
+    has_decimal_commas,
     holds_vectors,
+    number_reader,
     numbers,
     odd_cell,
     vectors,
@@ -45,25 +46,28 @@ class NumberColumn(OneColumn):
     flag: bool
     offset: float = 0.0
     """Subtracted where float32 could not tell the values apart otherwise, such as time stamps."""
+    decimal_comma: bool = False
+    """Whether training rows had decimal commas: of a few new ones it may not show (3,605)."""
 
     kind: ClassVar[str] = "number"
 
     @classmethod
-    def fit(cls, name: str, values: np.ndarray) -> NumberColumn:
+    def fit(cls, name: str, values: np.ndarray, decimal_comma: bool = False) -> NumberColumn:
         absent = np.isnan(values)
         present = values[~absent]
         fill = float(np.median(present)) if len(present) else 0.0
         far = len(present) and np.abs(present).max() > 1e5 * np.ptp(present) > 0
-        return cls(name, fill, bool(absent.any()), fill if far else 0.0)
+        return cls(name, fill, bool(absent.any()), fill if far else 0.0, decimal_comma)
 
     @property
     def parts(self) -> list[str]:
         return [self.name]
 
     def encode(self, column: Any, title: str) -> np.ndarray:
-        values = numbers(column)
+        values = numbers(column, self.decimal_comma)
         if values is None:
-            i = next((i for i, cell in enumerate(column) if as_number(cell) is None), 0)
+            read = number_reader(column, self.decimal_comma)
+            i = next((i for i, cell in enumerate(column) if read(cell) is None), 0)
             what = f"{column[i]!r:.80}, not a number; the model was trained on numbers there."
             raise DataError(f"row {i} of {title} is {what}")
         _refuse_infinite(values, title)
@@ -72,7 +76,8 @@ class NumberColumn(OneColumn):
         return self.flagged(np.where(gaps, self.fill - self.offset, values), gaps)
 
     def is_sound(self) -> bool:
-        return bool(np.isfinite([float(self.fill), float(self.offset)]).all())
+        finite = np.isfinite([float(self.fill), float(self.offset)]).all()
+        return bool(finite) and isinstance(self.decimal_comma, bool)
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,8 @@ def learned_code(
         _refuse_infinite(values, title)
         if np.isnan(values).all():
             return "is empty in every row"
-        return why_an_id(name, values) or NumberColumn.fit(name, values)
+        commas = isinstance(column, list) and has_decimal_commas(column)
+        return why_an_id(name, values) or NumberColumn.fit(name, values, commas)
     assert isinstance(column, list)
     try:
         row, share = odd_cell(column)

@@ -208,10 +208,19 @@ def _check_header(names: list[str], path: Path) -> None:
 
 
 def _json_lines(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[Table]:
+    records, elsewhere = _json_records(path, form), None
+    while some := list(islice(records, rows)):
+        table = _of_records(path, some)
+        if columns and not columns <= table.columns.keys():  # records may leave fields out: others have them
+            if elsewhere is None:
+                elsewhere = {name for record in _json_records(path, form) for name in columns & record.keys()}
+            table.columns |= {name: [None] * len(some) for name in elsewhere - table.columns.keys()}
+        yield table
+
+
+def _json_records(path: Path, form: TextForm) -> Iterator[dict[str, Any]]:
     with opened(path, form) as file:
-        lines = (_json_object(path, n, line) for n, line in enumerate(file, start=1) if line.strip())
-        while records := list(islice(lines, rows)):
-            yield _of_records(path, records)
+        yield from (_json_object(path, n, line) for n, line in enumerate(file, start=1) if line.strip())
 
 
 def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:

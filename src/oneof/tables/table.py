@@ -210,10 +210,10 @@ class OneColumn:
 # ---- numbers ----------------------------------------------------------------------------------
 
 
-def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
+def numbers(values: np.ndarray | list[Any], commas: bool = False) -> np.ndarray | None:
     """(n,) float64, NaN where a cell is missing; None where the column does not hold numbers.
 
-    Booleans, also as text, are 0 and 1. A decimal comma is one where some cell cannot mean thousands.
+    Booleans, also as text, are 0 and 1. For `commas` see `number_reader`.
     """
     if isinstance(values, np.ndarray):
         return values.astype(np.float64) if values.dtype.kind in "biuf" and values.ndim == 1 else None
@@ -226,7 +226,7 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
         different = set(values)
     except TypeError:  # lists cannot be in a set
         return None
-    for read in (as_number, _truth_value, _reads(different)):
+    for read in (as_number, _truth_value, number_reader(different, commas)):
         known = {}
         for value in different:
             known[value] = read(value)
@@ -239,7 +239,7 @@ def numbers(values: np.ndarray | list[Any]) -> np.ndarray | None:
 
 def odd_cell(values: list[Any]) -> tuple[int, float]:
     """Row of a cell that is no number, and the share of the cells present that are numbers."""
-    read = _reads(values)
+    read = number_reader(values)
     if not any(read(v) is not None and not _absent_number(v) for v in values[:1000]):
         # texts, as the first rows show: no need to try them all
         return next((i for i, v in enumerate(values) if not _absent_number(v)), 0), 0.0
@@ -272,11 +272,15 @@ def _floats(values: Any) -> np.ndarray:
     return np.array(values, dtype=np.float64)
 
 
-def _reads(values: Iterable[Any]) -> Callable[[Any], float | None]:
-    """What reads the numbers of these cells: with a decimal comma where some cell cannot mean thousands."""
+def has_decimal_commas(values: Iterable[Any]) -> bool:
+    """Whether some cell has a comma that cannot mean thousands."""
     commas = (v.strip() for v in values if isinstance(v, str) and "," in v)
-    european = any(DECIMAL_COMMA.fullmatch(v) and not THOUSANDS.fullmatch(v) for v in commas)
-    return _decimal_comma if european else as_number
+    return any(DECIMAL_COMMA.fullmatch(v) and not THOUSANDS.fullmatch(v) for v in commas)
+
+
+def number_reader(values: Iterable[Any], commas: bool = False) -> Callable[[Any], float | None]:
+    """What reads the numbers of these cells; a comma is a decimal mark where they show it or others did."""
+    return _decimal_comma if commas or has_decimal_commas(values) else as_number
 
 
 def _decimal_comma(value: Any) -> float | None:

@@ -261,6 +261,8 @@ def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
     table = read_table(file)
     key, label = _key_and_label(table, ids, data)
     values = table.labels(label)
+    if key is not None and _are_further(table, key, data):
+        key = None
     if key is None and len(table.columns) > 1:
         further = _columns_of(values, data, f'column "{label}" of {file}', np.arange(len(values)))
         table.columns.pop(label)
@@ -284,9 +286,23 @@ def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
     return made
 
 
+def _are_further(table: Table, key: str, data: TrainingData) -> bool:
+    """Whether rows that are named by id are none of the training rows, and have all of their features."""
+    if data.whole is None or _is_number(key, data):
+        return False
+    features = set(data.whole.columns) - {*data.taken, key}
+    there = {*data.places(False), *map(cell_text, data.whole.columns.get(key, ()))}
+    whole = bool(features) and features <= table.columns.keys()
+    return whole and there.isdisjoint(map(cell_text, table.column(key)))
+
+
+def _is_number(key: str, data: TrainingData) -> bool:
+    return key.lower() == ROW and key != data.id_column
+
+
 def _by_key(table: Table, key: str, values: np.ndarray, data: TrainingData) -> tuple[np.ndarray, int]:
     """One label per training row, None where the table has none; how many are of other rows."""
-    given, by_number = table.column(key), key.lower() == ROW and key != data.id_column
+    given, by_number = table.column(key), _is_number(key, data)
     if not by_number and data.ids is None:
         raise DataError(
             f"{table.path} names rows by id ({given[0]!r}), but the training rows have none.\n"

@@ -251,14 +251,16 @@ def reliability_diagram(bins: Sequence[Bin]) -> str:
 
 def comparison(selection: Sequence[dict[str, Any]]) -> str:
     """The score of every contender, by its number in the table; dashed: the best baseline."""
-    judged = [(i, row, 1.96 * row["standard_error"]) for i, row in enumerate(selection, 1) if row["rounds"]]
+    by = selection[0]["judged_by"]  # one that left early may have been judged by something else
+    same = [(i, row) for i, row in enumerate(selection, 1) if row["rounds"] and row["judged_by"] == by]
+    judged = [(i, row, 1.96 * row["standard_error"]) for i, row in same]
     low = max(0.0, min(row["score"] - error for _, row, error in judged))
     high = min(1.0, max(row["score"] + error for _, row, error in judged))
     # four steps of a round size hold everything
     steps = [(step, math.floor(low / step + 1e-9) * step) for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)]
     step, below = next((step, below) for step, below in steps if below + 4 * step > high - 1e-9)
     span, low = 4 * step, min(below, 1 - 4 * step)
-    last, by = len(selection) + 0.5, selection[0]["judged_by"]
+    last = len(selection) + 0.5
     ticks = [(low + step * k, f"{low + step * k:.0%}") for k in range(5)]
     places = [(i, str(i)) for i, _, _ in judged]
     frame = Frame((0.5, last), (low, low + span), places, ticks, "number in the table", by)

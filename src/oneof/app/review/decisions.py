@@ -10,6 +10,7 @@ fingerprint of the rows that the numbers belong to.
 
 Several servers may share a file: lines are written whole, under a lock, and each server reads what the
 others added. A line that a crash cut short was never confirmed; it is cut off before the next one is written.
+One that only lacks its end, as editors leave it, is whole.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Decisions:
         self.undo: list[Event] = []
         self.foreign = 0
         self.reviewed = False
-        self._read, self._lines = 0, 0
+        self._read, self._lines, self._gap = 0, 0, b""
 
     def append(self, row: int, action: str, label: int | None) -> Event:
         """Write one decision; when this returns it is on disk."""
@@ -90,7 +91,7 @@ class Decisions:
         only_plain_entries(lock.parent, [lock.name])
         with self._lock, FileLock(lock):
             self._catch_up()  # what others wrote comes first, as in the file
-            line = self._line(event)
+            line = self._gap + self._line(event)
             with self.path.open("ab", buffering=0) as file:
                 file.truncate(self._read)  # what follows the last whole line was never confirmed
                 if file.write(line) != len(line):
@@ -133,13 +134,13 @@ class Decisions:
                 self._replay(self._parsed(line))
             self._lines += 1
             self._read += len(line) + 1  # after replaying: a line that cannot be read is met again
-        if self.strict and rest.strip():  # whole after all, if somebody wrote it by hand
-            try:
-                found = self._parsed(rest)
-            except ReviewError:
-                return  # cut short by a crash; it was never confirmed
-            if "action" not in found:
-                self._replay(found)
+            self._gap = b""
+        try:
+            json.loads(rest)
+        except (ValueError, RecursionError):
+            return  # cut short by a crash; it was never confirmed
+        self._replay(self._parsed(rest))
+        self._read, self._gap = self._read + len(rest), b"\n"
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
