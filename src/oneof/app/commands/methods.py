@@ -121,7 +121,7 @@ def searched(hyper: dict[str, Any]) -> str:
 
 def _needs(info: MethodInfo) -> str:
     if info.cls().clean_rows(1):
-        return "clean rows"
+        return "clean rows" if info.name == "clean-only" else "clean rows, if any"
     if info.name == "oracle":
         return "true labels"
     return "augmentation" if info.note.startswith("adapted") else ""
