@@ -60,6 +60,32 @@ def test_a_file_matched_by_ids_in_another_order(here, column):
     assert data.answers.of(0) == {"bob": [0]}
 
 
+@pytest.mark.parametrize("column", ["task", None])
+def test_numbered_tasks_in_another_order_keep_their_labels(here, column):
+    write_sets(here / "c.npz", ids=None)  # as an import of the tasks 0 to 3 writes them
+
+    def fitted(ids, title="task", **more):
+        (here / "t.csv").write_text(f"{title},size\n" + "".join(f"{i},0.{i}\n" for i in ids))
+        return from_table(here / "t.csv", "c.npz", column, **more)
+
+    for ids in ([3, 1, 2, 0], [3, 1, 2, 0, 7, 5]):
+        data = fitted(ids)
+        assert data.ids == ("3", "1", "2", "0")
+        assert data.candidates.sets() == [SETS[i] for i in (3, 1, 2, 0)]
+        assert data.rest_ids == tuple(map(str, ids[4:]))
+        assert 'rows are matched by the column "task"' in data.notes
+    with pytest.raises(DataError, match=r"1 of 4 ids of c.npz are not in .*: '1'(?s:.)*--accept unknown"):
+        fitted([3, 2, 0])
+    data = fitted([3, 2, 0], accept=["unknown-tasks"])
+    assert data.candidates.sets() == [SETS[i] for i in (3, 2, 0)]
+    for ids in (range(4), range(1, 5)):  # nothing to match: as before
+        data = fitted(ids)
+        assert data.candidates.sets() == SETS
+        assert data.ids == (tuple(map(str, ids)) if column else None)
+    if column is None:
+        assert fitted([3, 1, 2, 0], title="size of the crown").candidates.sets() == SETS
+
+
 def test_ids_that_do_not_match_are_named(here):
     write_features(here / "t.csv", ("p", "q", "r", "x"))
     write_sets(here / "c.npz")

@@ -9,6 +9,7 @@ import numpy as np
 
 from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
+from oneof.tables.importers.files import ID, TASK, column
 from oneof.tables.table import Table
 
 
@@ -71,6 +72,23 @@ def id_column(table: Table, ids: Sequence[str]) -> str | None:
         if more is None and wanted < texts and len(texts) == len(values):
             more = name
     return more if row_numbers(ids, len(table)) is None else None
+
+
+def numbered_column(table: Table, given: str | None, n: int) -> str | None:
+    """The column of ids that a file of n sets without ids means: its sets are called 0 to n-1.
+
+    The `given` one or, where they are not in that order anyway, one with a usual name; it may hold some of
+    these numbers or more than these. Other ids say nothing about such a file.
+    """
+    numbers = [str(k) for k in range(n)]
+    usual = (column(table.columns, None, [guess], table.path) for guess in (*ID, *TASK))
+    for name in [given] if given else filter(None, usual):
+        values = table.column(name)
+        texts = [cell_text(v) for v in values] if getattr(values, "ndim", 1) == 1 else numbers
+        there, distinct = set(texts), len(set(texts)) == len(texts)
+        if (there <= set(numbers) or there > set(numbers)) and (given or (distinct and texts != numbers)):
+            return name
+    return None
 
 
 def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:

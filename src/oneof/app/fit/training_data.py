@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.columns import about_columns, people_in
-from oneof.app.fit.ids import as_ids, distinct_rows, id_column, positions, row_numbers
+from oneof.app.fit.ids import as_ids, distinct_rows, id_column, numbered_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
@@ -260,10 +260,11 @@ def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequenc
 def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str]) -> TrainingData:
     """Rows of a table joined with the candidate sets of a file; sets without a row are an error.
 
-    They are matched by a column of ids: the one that is named, or one that holds the ids of the file; else
-    by ids that are row numbers, else by their order.
+    They are matched by a column of ids, named or found, else by ids that are row numbers, else by order.
     """
     found, path, known = _annotations(file), table.path, np.arange(len(table))
+    if found.ids is None and (numbered := numbered_column(table, ids, len(found))):
+        ids, found = numbered, Annotations(found.candidates, tuple(range(len(found))))
     names = None if found.ids is None else tuple(map(str, found.ids))
     notes = []
     if names is None:
@@ -342,8 +343,6 @@ def _annotations(file: Path) -> Annotations:
     if not file.is_file():
         raise DataError(f"there is no file {file} with candidates.")
     if file.suffix not in (".npz", ".parquet"):
-        raise DataError(
-            f"{file} is no file of candidates: these end in .npz or .parquet.\n"
-            f"  Make one with `oneof candidates import {file} --out FILE.npz`."
-        )
+        what = f"{file} is no file of candidates: these end in .npz or .parquet."
+        raise DataError(f"{what}\n  Make one with `oneof candidates import {file} --out FILE.npz`.")
     return load_annotations(file)
