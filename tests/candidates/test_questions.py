@@ -12,6 +12,7 @@ from oneof.candidates.questions import (
     about_classes,
     about_features,
     about_sizes,
+    answered,
     ask,
     joined_labels,
     read_labels,
@@ -157,7 +158,7 @@ def test_one_class_in_two_spellings_is_asked_about(tmp_path):
 def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
     lines = ["labels", "Sandy Loam|clay", "sandy_loam|Clay", "SANDY LOAM|clay|Clay", "Sandy Loam"]
     assert sets_of(tmp_path, lines, "alike") == [["Sandy Loam", "clay"]] * 3 + [["Sandy Loam"]]
-    assert read_labels([["clay", "Clay"], 3, None, "clay", "clay"], "y", ["alike"])[:3] == [
+    assert answered([["clay", "Clay"], 3, None, "clay", "clay"], ["alike"])[:3] == [
         ("clay",),
         3,
         None,
@@ -165,7 +166,7 @@ def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
 
 
 def test_a_number_beside_a_name_stays_when_names_get_one_spelling():
-    assert read_labels([["Crow", 3], "crow", "crow"], "y", ["alike"]) == [("crow", 3), "crow", "crow"]
+    assert answered([["Crow", 3], "crow", "crow"], ["alike"]) == [("crow", 3), "crow", "crow"]
 
 
 def test_a_name_in_quotes_beside_the_plain_name_is_asked_about(tmp_path):
@@ -207,6 +208,57 @@ def test_a_class_called_nothing_is_asked_about(tmp_path, word):
         sets_of(tmp_path, lines)
     assert sets_of(tmp_path, lines, "na")[1] == [word]
     assert sets_of(tmp_path, lines, "na-empty", missing="drop") == [["cat", "dog"], ["dog"]]
+
+
+def chosen(*labels):
+    """A task of Label Studio, answered by one person."""
+    return {
+        "annotations": [{"result": [{"type": "choices", "from_name": "k", "value": {"choices": labels}}]}]
+    }
+
+
+MANY = ["Cat", "n/a", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("format", "rows"),
+    [
+        ("records", [["n/a"], ["cat", "dog"], MANY]),
+        ("records", [[["?"]], [["n/a"], ["cat", "dog"]], [["cat"], MANY]]),
+        ("records", [{"ann": "NA"}, {"ann": ["cat", "dog", "None"]}, {"ann": MANY, "bob": ["cat"]}]),
+        ("label-studio", [chosen("n/a"), chosen("cat", "dog"), chosen(*MANY)]),
+        ("counts", [{"n/a": 2}, {"cat": 1, "dog": 1}, {"Cat": 1, "n/a": 1, "cat": 1}]),
+        ("wide", [{"ann": ["n/a"], "bob": []}, {"ann": ["cat"], "bob": "dog"}, {"ann": MANY, "bob": "cat"}]),
+        ("crowd", [["n/a"], ["cat", "dog"], MANY]),
+    ],
+)
+def test_the_answers_about_names_count_wherever_labels_stand(tmp_path, format, rows):
+    path = tmp_path / "a.json"
+    if format == "counts":
+        rows = [{name: row.get(name, 0) for name in ("cat", "n/a", "dog", "Cat")} for row in rows]
+    named = [row if format in ("wide", "counts", "label-studio") else {"label": row} for row in rows]
+    path.write_text(json.dumps([{"id": f"r{i}", **row} for i, row in enumerate(named)]))
+    (tmp_path / "ids.txt").write_text("r0\nr1\nr2\n")
+    more = {"skip_empty": True, "ids": str(tmp_path / "ids.txt")} if format == "crowd" else {}
+
+    def made(**options):
+        return import_file(path, format, ImportOptions(accept=("na-empty", "alike"), **options, **more))
+
+    sets = made(missing="drop").candidates.sets()
+    assert [set(map(str.lower, some)) for some in sets] == [{"cat", "dog"}, {"cat"}]
+    with pytest.raises(DataError, match="1 of 3 rows have no answer; the first is row 0"):
+        made()
+
+
+def test_the_answers_about_names_count_in_lists_of_a_column(tmp_path):
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"labels": [["n/a"], ["cat", "dog"], MANY]}).write_parquet(path)
+    found = read_table(path).label_sets("labels", ["na-empty", "alike"])
+    assert len(found[0]) == 0
+    assert [[v.lower() for v in some] for some in found[1:]] == [["cat", "dog"], ["cat"]]
+    path.with_suffix(".json").write_text('[{"labels": [["n/a"], ["cat"]]}, {"labels": ["cat", "Cat"]}]')
+    with pytest.raises(CandidateError, match="row 0"):
+        read_table(path.with_suffix(".json")).candidates("labels", ["na-empty", "alike"])
 
 
 def test_a_column_of_remarks_is_no_column_of_labels(tmp_path):

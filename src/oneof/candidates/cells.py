@@ -252,7 +252,8 @@ def one_spelling(cells: Sequence[Any]) -> list[Any]:
     made = []
     for cell in cells:
         if labels := [usual[spelling_of(v)] if isinstance(v, str) else v for v in as_set(cell)]:
-            cell = tuple(dict.fromkeys(labels)) if isinstance(cell, COLLECTIONS) else labels[0]
+            once = [v for k, v in enumerate(labels) if v not in labels[:k]]
+            cell = tuple(once) if isinstance(cell, COLLECTIONS) else labels[0]
         made.append(cell)
     return made
 

@@ -96,7 +96,8 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     """The labels of cells: a tuple where there are several, one label alone, None where there is none.
 
     Cells are texts such as cat|dog, lists, or single labels. Text is split at bars, and at `;`, `,` or `/`
-    where the parts are labels of other cells too. `name` is what the column is called in messages.
+    where the parts are labels of other cells too. `name` is what the column is called in messages. The
+    answers about names of classes are for `answered`, once it is known what is one label.
     """
     known: dict[str, Any] = {}
     listed = []
@@ -117,8 +118,16 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     }
     whole = _split_at(plain, f'column "{name}"', accept)
     for cell, labels in known.items():
-        known[cell] = _tidied([part for v in labels for part in whole.get(v, [v])], accept)
-    labels = [known[cell] if isinstance(cell, str) else cell for cell in listed]
+        parts = list(dict.fromkeys(part for v in labels for part in whole.get(v, [v])))
+        known[cell] = tuple(parts) if len(parts) > 1 else parts[0] if parts else None
+    return [known[cell] if isinstance(cell, str) else cell for cell in listed]
+
+
+def answered(labels: Sequence[Any], accept: Collection[str]) -> Sequence[Any]:
+    """Labels of cells, one or several each, after the answers `na-empty` and `alike`."""
+    if "na-empty" in accept:
+        told = [[v for v in as_set(some) if not _says_nothing(v)] for some in labels]
+        labels = [some if len(rest) == len(as_set(some)) else rest for some, rest in zip(labels, told)]
     return one_spelling(labels) if "alike" in accept else labels
 
 
@@ -143,14 +152,6 @@ def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[li
             ) from None
         found = read_labels(values, "y", ["names"])
     return [as_set(labels) for labels in found] if any(isinstance(v, tuple) for v in found) else None
-
-
-def _tidied(labels: list[Any], accept: Collection[str]) -> Any:
-    """One label alone, several as a tuple, none as None."""
-    if "na-empty" in accept:
-        labels = [label for label in labels if not _says_nothing(label)]
-    labels = list(dict.fromkeys(labels))
-    return tuple(labels) if len(labels) > 1 else labels[0] if labels else None
 
 
 def _split_at(labels: set[str], where: str, accept: Collection[str]) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from oneof.candidates.cells import (
     is_missing,
 )
 from oneof.candidates.codes import rows_of_tasks
+from oneof.candidates.questions import answered
 from oneof.candidates.rules import not_named
 from oneof.candidates.taxonomy import Taxonomy
 from oneof.tables.importers.assemble import Line, Settings, assemble, assemble_lines, encode_names, row_names
@@ -62,8 +63,10 @@ def from_answers(
     codes = encode_names(task, place, "task", "; every answer belongs to one.")
     if not codes.values:
         raise CandidateError("there is no answer at all.")
-    drop_unknown = "unknown-tasks" in (settings.accept or ())
-    rows, names = rows_of_tasks(codes, place, ids, n_rows, drop_unknown)
+    accept = settings.accept or ()
+    rows, names = rows_of_tasks(codes, place, ids, n_rows, "unknown-tasks" in accept)
+    if accept:
+        label = answered(list(label), accept)
     return assemble(
         rows[codes.number], worker, label, names, settings, in_column(columns[2]), in_column(columns[1])
     )

@@ -21,7 +21,7 @@ from oneof.candidates.cells import (
 from oneof.candidates.codes import Codes, check_one_type, encode, encode_labels, named_columns
 from oneof.candidates.compact import CompactSets, each_once
 from oneof.candidates.evidence import tells_apart
-from oneof.candidates.questions import about_classes, about_sizes, ask
+from oneof.candidates.questions import about_classes, about_sizes, answered, ask
 from oneof.candidates.rules import Rule, union
 from oneof.candidates.sets import Candidates
 from oneof.candidates.taxonomy import Taxonomy
@@ -108,6 +108,9 @@ def assemble_lines(
     rows: Sequence[int] | None = None,
 ) -> Annotations:
     """`assemble` for single answers; `rows` are those of the entries, by default the entries themselves."""
+    if settings.accept:
+        labels = answered([line.label for line in lines], settings.accept)
+        lines = [line._replace(label=v) for line, v in zip(lines, labels) if not is_missing(v)]
     entry = np.array([line.entry for line in lines], dtype=np.int64)
     row = entry if rows is None else np.array(rows, dtype=np.int64)[entry]
     worker = [line.worker for line in lines] if named else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, cell_text, is_missing, one_spelling, ordered, short
+from oneof.candidates.cells import CellError, cell_text, is_missing, ordered, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
@@ -78,11 +77,7 @@ def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
     chosen = options.annotators or tuple(columns)
     for title in chosen:
         column(columns, title, (), path)
-    accept = set(options.accept) - {"alike"}  # a spelling counts over all columns, below
-    cells = {title: read_labels(columns[title], title, accept) for title in chosen}
-    if "alike" in options.accept:
-        spelled = iter(one_spelling([cell for title in chosen for cell in cells[title]]))
-        cells = {title: list(islice(spelled, len(cells[title]))) for title in chosen}
+    cells = {title: read_labels(columns[title], title, options.accept) for title in chosen}
     # said in the description: a column of remarks among them is seen at once
     notes = [f"annotators are the columns {short(chosen)}"]
     try:
