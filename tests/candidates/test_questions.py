@@ -165,6 +165,21 @@ def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["wide.csv", "crowd.csv"])
+def test_whole_numbers_with_and_without_a_decimal_point_are_asked_about(tmp_path, name):
+    path = tmp_path / name
+    wide = "id,ann,bob\na,1,1.0\nb,2,\nc,1,2.0\n"
+    long = "task,worker,label\na,ann,1\na,bob,1.0\nb,ann,2\nc,ann,1\nc,bob,2.0\n"
+    path.write_text(wide if path.stem == "wide" else long)
+    with pytest.raises(DataError, match=r"2 classes spelled in several ways, such as '1', '1\.0'"):
+        import_file(path, path.stem)
+    assert import_file(path, path.stem, ImportOptions(accept=("alike",))).candidates.classes == ("1", "2")
+    assert len(import_file(path, path.stem, ImportOptions(accept=("spelling",))).candidates.classes) == 4
+    (tmp_path / "t.csv").write_text("x,labels\n1,1|2\n2,1.0\n3,2\n4,1.5\n")
+    with pytest.raises(QuestionError, match=r"1 class spelled in several ways, such as '1', '1\.0'"):
+        read_table(tmp_path / "t.csv").candidates("labels", ())
+
+
 def test_a_number_beside_a_name_stays_when_names_get_one_spelling():
     assert answered([["Crow", 3], "crow", "crow"], ["alike"]) == [("crow", 3), "crow", "crow"]
 
