@@ -135,9 +135,34 @@ def test_a_line_without_scores_is_named(tmp_path):
         import_file(path, "scores", ImportOptions(top_k=1))
 
 
+def test_whole_numbers_are_votes_or_scores_or_classes_by_annotator(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "p", "labels": {"elm": 3, "oak": 2}}\n{"id": "q", "labels": {"elm": 1}}\n')
+    with pytest.raises(DataError, match=r"line 1, row 0.*'elm': 3(?s:.)*--format counts or scores(?s:.)*--c"):
+        import_file(path, "records")
+    made = import_file(path, "counts")
+    assert made.ids == ("p", "q")
+    assert made.candidates.sets() == [["elm", "oak"], ["elm"]]
+    assert made.candidates.evidence[0] > made.candidates.evidence[1]
+    by_people = import_file(path, "records", ImportOptions(classes=("1", "2", "3")))
+    assert by_people.candidates.sets() == [["2", "3"], ["1"]]
+    assert by_people.answers.workers == ("elm", "oak")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_row_of_scores_may_be_sure(tmp_path, order):
+    path = tmp_path / "a.jsonl"
+    rows = [{"crow": 0.7, "raven": 0.3}, {"crow": 1, "raven": 0}][::order]
+    path.write_text("\n".join(json.dumps({"scores": row}) for row in rows))
+    made = import_file(path, "scores", ImportOptions(top_p=0.9)).candidates
+    assert made.sets() == [["crow", "raven"], ["crow"]][::order]
+    with pytest.raises(DataError, match="are scores of classes"):
+        import_file(path, "records", ImportOptions(label="scores"))
+
+
 def test_answers_by_annotator_are_no_scores():
     assert scores_of({"ann": "cat", "bob": "dog"}) is None
-    assert scores_of({"ann": 3, "bob": 5}) is None  # classes may be whole numbers
+    assert scores_of({"ann": 3, "bob": True}) is None
     assert scores_of([{"name": "a", "x": 1}]) is None
     assert scores_of([{"class": "a", "probability": 0.5}]) == {"a": 0.5}
 

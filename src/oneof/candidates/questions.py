@@ -6,6 +6,7 @@ arrays are taken as they are; cells of files and joined strings are looked at.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,7 +103,8 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     known: dict[str, Any] = {}
     listed = []
     for i, cell in enumerate(values):
-        if isinstance(cell, Mapping | list) and scores_of(cell) is not None:
+        scores = scores_of(cell)
+        if scores and (isinstance(cell, list) or any(value % 1 for value in scores.values())):
             what = f"{cell!r:.80} are scores of classes, not labels.\n"
             what += "  Import them with --format scores and --top-p 0.9, --top-k 2 or --threshold 0.1."
             raise CellError(i, in_column(name)(i), what)
@@ -197,7 +199,7 @@ def _says_nothing(label: Any) -> bool:
 
 
 def scores_of(cell: Any) -> dict[str, float] | None:
-    """The scores of a cell by class, where it is {"crow": 0.6} or [{"label": "crow", "score": 0.6}]."""
+    """The numbers of a cell by class, where it is {"crow": 0.6} or [{"label": "crow", "score": 0.6}]."""
     if isinstance(cell, list) and cell and all(isinstance(part, Mapping) for part in cell):
         keys = [next((k for k in names if k in cell[0]), None) for names in SCORE_FIELDS]
         if None in keys or not all(k in part for part in cell for k in keys):
@@ -205,9 +207,9 @@ def scores_of(cell: Any) -> dict[str, float] | None:
         cell = {cell_text(part[keys[0]]): part[keys[1]] for part in cell}
     if not isinstance(cell, Mapping) or not cell:
         return None
-    fractions = [v for v in cell.values() if isinstance(v, float)]
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in cell.values())
-    return {str(k): float(v) for k, v in cell.items()} if numbers and fractions else None
+    kinds = {type(v) for v in cell.values()}
+    numbers = kinds <= {int, float} and not any(abs(v) > sys.float_info.max for v in cell.values())
+    return {str(k): float(v) for k, v in cell.items()} if numbers else None
 
 
 # ---- classes and sets -------------------------------------------------------------------------

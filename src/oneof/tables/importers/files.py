@@ -11,7 +11,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, cell_text, is_missing, ordered, short
+from oneof.candidates.cells import CellError, cell_text, in_column, is_missing, ordered, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
@@ -108,6 +108,12 @@ def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
     settings = _settings(path, options, promised=format != "records").of(format, {})
     if format == "complementary":
         settings = replace(settings, rule=arrays.not_named)
+    asked = format == "records" and not options.classes and options.taxonomy is None
+    for i, cell in enumerate(labels if asked else ()):
+        if scores_of(cell) is not None:
+            what = f"{cell!r:.80} are numbers. Of classes? Then import them with --format counts or scores.\n"
+            what += "  Are they the classes that annotators named? Then list all classes with --classes."
+            raise CellError(i, in_column(label)(i), what)
     return arrays.from_records(labels, ids=ids, settings=settings, column=label)
 
 
