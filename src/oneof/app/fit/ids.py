@@ -9,7 +9,7 @@ import numpy as np
 
 from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
-from oneof.tables.importers.files import ID, TASK, column
+from oneof.tables.importers.column_names import ID, TASK, column
 from oneof.tables.table import Table
 
 
