@@ -142,6 +142,12 @@ def test_wide(file, tmp_path):
         read(path, "wide", annotators=("cyd",))
 
 
+def test_the_row_numbers_of_a_data_frame_are_no_annotator(file):
+    made = read(file("a.csv", ",ann,bob\n0,cat,dog\n1,dog,dog\n2,,cat\n"), "wide")
+    assert made.answers.workers == ("ann", "bob")
+    assert made.candidates.sets() == [["cat", "dog"], ["dog"], ["cat"]]
+
+
 def test_wide_with_features_asks_for_the_annotators(file):
     path = file(
         "w.csv", "tree,size,ann,bob\n" + "".join(f"t{i},{i},oak,{'Oak' if i else 'ash'}\n" for i in range(12))

@@ -75,7 +75,7 @@ def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
     columns = read_table(path, options.form).columns
     name = column(columns, options.id, ID, path)
     ids = columns.pop(name) if name is not None else None
-    chosen = options.annotators or tuple(columns)
+    chosen = options.annotators or tuple(filter(None, columns))  # data frames count rows without a name
     for title in chosen:
         column(columns, title, (), path)
     cells = {title: read_labels(columns[title], title, options.accept) for title in chosen}
