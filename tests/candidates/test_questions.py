@@ -80,6 +80,19 @@ def test_a_label_with_a_separator_that_nobody_knows_is_asked_about(tmp_path, cel
     )
 
 
+def test_lists_of_a_database_and_words_in_brackets_are_asked_about(tmp_path):
+    cells = ['"{cat,dog}"', "{dog}", '"(cat, owl)"', "(unclear)", "cat|(unclear)"]
+    lines = ["id,labels", *(f"{i},{cell}" for i, cell in enumerate(cells))]
+    with pytest.raises(DataError, match=r"2 labels with ',' inside, such as '{cat,dog}'(?s:.)*set cat\|dog"):
+        sets_of(tmp_path, lines)
+    split = [["cat", "dog"], ["dog"], ["cat", "owl"], ["(unclear)"], ["(unclear)", "cat"]]
+    assert sets_of(tmp_path, lines, "sets") == split
+    assert sets_of(tmp_path, [*lines, "6,cat", "7,dog", "8,owl"])[:5] == split
+    assert sets_of(tmp_path, lines, "names")[:3] == [["{cat,dog}"], ["{dog}"], ["(cat, owl)"]]
+    with pytest.raises(CandidateError, match=r"row 0.*looks like a list but cannot be read"):
+        read_labels(['{"big cat",dog}'], "y")
+
+
 def test_lists_are_taken_at_their_word():
     cells = ['["shirt, white", "AC/DC"]', ["a;b"], "['x, y']"]
     assert read_labels(cells, "y") == [("shirt, white", "AC/DC"), ["a;b"], "x, y"]

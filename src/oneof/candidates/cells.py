@@ -204,7 +204,7 @@ def _written_list(text: str) -> list[str] | None:
     if isinstance(values, list) and all(isinstance(value, str) for value in values):
         return values or [""]
     several = SEPARATOR not in text and re.search(r"[,'\"\s]", text)
-    if text[0] == "[" and (isinstance(values, list) or several):
+    if (text[0] == "[" and (isinstance(values, list) or several)) or (text[0] == "{" and '"' in text):
         raise ValueError(
             f'{text!r:.80} looks like a list but cannot be read.\n  Write ["cat", "dog"] or cat|dog.'
         )

@@ -114,10 +114,9 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
             except ValueError as error:
                 raise CellError(i, in_column(name)(i), str(error)) from None
         listed.append(cell)
-    # a list is meant as it is: only labels of plain text may be joined
-    plain = {
-        label for cell, labels in known.items() if cell.strip()[:1] not in ("[", "(", "{") for label in labels
-    }
+    # a list is meant as it is: only labels that stand between bars may be joined
+    between = {part.strip() for cell in known for part in cell.split(SEPARATOR)}
+    plain = {label for labels in known.values() for label in labels if label in between}
     whole = _split_at(plain, f'column "{name}"', accept)
     for cell, labels in known.items():
         parts = list(dict.fromkeys(part for v in labels for part in whole.get(v, [v])))
@@ -176,9 +175,11 @@ def _split_at(labels: set[str], where: str, accept: Collection[str]) -> dict[str
 
 
 def _parted(label: str, mark: str) -> list[str]:
-    """What stands between the marks of a text; n/a and its like are one."""
-    parts = [part.strip() for part in label.split(mark) if part.strip()]
-    return parts if len(parts) > 1 and not _says_nothing(label) else [label]
+    """What stands between the marks of a text, without brackets around them; n/a and its like are one."""
+    inner = label[1:-1] if label[0] + label[-1] in ("{}", "()") else label
+    parts = [part.strip() for part in inner.split(mark) if part.strip()]
+    alone = len(parts) == 1 and (inner == label or label[0] == "(")  # {cat} beside {cat,dog} is cat
+    return [label] if alone or not parts or _says_nothing(label) else parts
 
 
 def _recur(joined: Mapping[str, list[str]], labels: set[str], mark: str) -> bool:
