@@ -60,35 +60,22 @@ def positions(
 
 def id_column(table: Table, ids: Sequence[str]) -> str | None:
     """The column of a table that holds exactly these ids, where there is one; else one that holds them all,
-    each value once: rows without candidates have ids too."""
-    wanted = set(ids)
+    each value once: rows without candidates have ids too. Ids that may be row numbers are only looked for in
+    columns with a usual name."""
+    wanted, numbers = set(ids), row_numbers(ids, len(table)) is not None
+    usual = {column(table.columns, None, [guess], table.path) for guess in (*ID, *TASK)}
     more = None
     for name, values in table.columns.items():
         if len(values) < len(wanted) or getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
+            continue
+        if numbers and name not in usual:
             continue
         texts = {cell_text(v) for v in values}
         if texts == wanted and len(values) == len(wanted):
             return name
         if more is None and wanted < texts and len(texts) == len(values):
             more = name
-    return more if row_numbers(ids, len(table)) is None else None
-
-
-def numbered_column(table: Table, given: str | None, n: int) -> str | None:
-    """The column of ids that a file of n sets without ids means: its sets are called 0 to n-1.
-
-    The `given` one or, where they are not in that order anyway, one with a usual name; it may hold some of
-    these numbers or more than these. Other ids say nothing about such a file.
-    """
-    numbers = [str(k) for k in range(n)]
-    usual = (column(table.columns, None, [guess], table.path) for guess in (*ID, *TASK))
-    for name in [given] if given else filter(None, usual):
-        values = table.column(name)
-        texts = [cell_text(v) for v in values] if getattr(values, "ndim", 1) == 1 else numbers
-        there, distinct = set(texts), len(set(texts)) == len(texts)
-        if (there <= set(numbers) or there > set(numbers)) and (given or (distinct and texts != numbers)):
-            return name
-    return None
+    return more
 
 
 def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.columns import about_columns, people_in
-from oneof.app.fit.ids import as_ids, distinct_rows, id_column, numbered_column, positions, row_numbers
+from oneof.app.fit.ids import as_ids, distinct_rows, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
@@ -21,6 +21,7 @@ from oneof.candidates.questions import ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
+from oneof.tables.importers.assemble import NUMBERED
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm
@@ -263,9 +264,9 @@ def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str])
     They are matched by a column of ids, named or found, else by ids that are row numbers, else by order.
     """
     found, path, known = _annotations(file), table.path, np.arange(len(table))
-    if found.ids is None and (numbered := numbered_column(table, ids, len(found))):
-        ids, found = numbered, Annotations(found.candidates, tuple(range(len(found))))
     names = None if found.ids is None else tuple(map(str, found.ids))
+    if found.candidates.provenance.get(NUMBERED):
+        names = tuple(map(str, range(len(found))))
     notes = []
     if names is None:
         notes += [f"{file} has no ids: rows are matched by their order"] if ids else []

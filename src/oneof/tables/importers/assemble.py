@@ -39,6 +39,10 @@ def filled(missing: Missing) -> str:
     return words[missing]
 
 
+NUMBERED = "numbered"
+"""In the provenance: the source has ids, which are 0 to n-1 in this order and so not stored."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a user may say about any importer of answers.
@@ -82,9 +86,9 @@ class Settings:
         return replace(made, provenance={"format": format, **made.provenance})
 
 
-def row_names(ids: Sequence[Any] | None, n: int) -> list[Any]:
-    """The ids of n rows; 0..n-1 where none are given."""
-    names = list(range(n)) if ids is None else [tidy(name) for name in ids]
+def row_names(ids: Sequence[Any] | None, n: int) -> Sequence[Any]:
+    """The ids of n rows; the range 0..n-1 where none are given."""
+    names = range(n) if ids is None else [tidy(name) for name in ids]
     if len(names) != n:
         raise CandidateError(f"there are {len(names)} ids for {n} rows; give one per row.")
     return names
@@ -235,8 +239,11 @@ def finished(
     if evidence is not None and not tells_apart(evidence, sets):
         evidence = None
     where = str(provenance.get("file", provenance["format"]))
+    by_number = list(ids) == list(range(len(ids)))
+    if by_number and not isinstance(ids, range):  # a table may have these ids in another order
+        provenance = {**provenance, NUMBERED: True}
     made = Candidates(sets, classes, None, truth_may_be_outside, provenance, where, evidence)
-    return Annotations(made, None if list(ids) == list(range(len(ids))) else tuple(ids), answers)
+    return Annotations(made, None if by_number else tuple(ids), answers)
 
 
 def _columns(labels: Codes, settings: Settings, place: Place) -> tuple[CompactSets, tuple[Any, ...]]:
