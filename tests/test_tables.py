@@ -255,6 +255,8 @@ def test_lists_that_cannot_be_read_are_named(table, cell):
         (b"a, b ,b\n1,2,3\n", 'two columns are called "b"'),
         (b"a,b\n1,2\n3\n", r"row 1 of .*answers.csv \(line 3\) has 1 cells, the header has 2"),
         (b'a,b\n"1\n1",2\n3,4,5\n', r"row 1 .* \(line 4\) has 3 cells"),
+        (b"a,b\n1,2\n\na,b\n3,4\n", "line 4: the header stands there again(?s:.)*Remove this line"),
+        (b"a, b\n1,2\n\xef\xbb\xbfa, b\n3,4\n", "line 3: the header stands there again"),
         ("a,b\nM\u00fcller,".encode() + b"caf\xe9\n", r"line 2, column 2: b.*not UTF-8.*--encoding"),
         (b"a,b\n1,\0\0\n", "not a text file: it holds zero bytes"),
         (b"\xff\xfea\0,\0b\0", "no rows"),

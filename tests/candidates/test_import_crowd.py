@@ -88,13 +88,19 @@ def test_wide_and_long_agree():
     assert made.answers.of(0) == {"ann": [0], "bob": [0, 1]}
 
 
-def test_an_array_of_labels_has_unnamed_answers_and_minus_one_is_nothing():
-    made = from_wide(np.array([[0, 1, 1], [2, -1, 2], [-1, 0, -1]]))
+@pytest.mark.parametrize("kind", [int, np.int8, float, np.float32])
+def test_an_array_of_labels_has_unnamed_answers_and_minus_one_is_nothing(kind):
+    made = from_wide(np.array([[0, 1, 1], [2, -1, 2], [-1, 0, -1]], dtype=kind))
     assert made.candidates.sets() == [[0, 1], [2], [0]]
     assert not made.answers.named
     assert made.answers.of(0) == {"answer 1": [0], "answer 2": [1], "answer 3": [1]}
     assert made.answers.of(2) == {"answer 1": [0]}
     assert from_wide([[0, 1]], workers=["ann", "bob"]).answers.of(0) == {"ann": [0], "bob": [1]}
+
+
+def test_fractions_and_gaps_among_numbers():
+    assert from_wide(np.array([[0, np.nan], [1, -1]])).candidates.sets() == [[0], [1]]
+    assert from_wide(np.array([[0, 0.5], [1, -1]])).candidates.sets() == [[0, 0.5], [-1, 1]]
 
 
 def test_without_annotators_every_line_is_an_answer():

@@ -16,7 +16,8 @@ from oneof.app.cli import main
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.datasets import DataError
 from oneof.tables.candidate_files import load_annotations, save_annotations
-from oneof.tables.importers.files import FORMATS, ID, column, import_file
+from oneof.tables.importers.column_names import ID, column
+from oneof.tables.importers.files import FORMATS, import_file
 from oneof.tables.importers.options import ImportOptions
 from tests.data.official import partial_label_table, write_mat
 
@@ -107,6 +108,21 @@ def test_ids_and_rows_and_classes_from_files(file):
         read(path, "crowd", ids="nowhere.txt")
 
 
+@pytest.mark.parametrize(("option", "lines"), [("classes", "cat\ndog\n"), ("ids", "2\n0\n")])
+def test_a_list_of_names_does_not_lose_its_first_line_as_a_header(file, option, lines):
+    path = file("a.csv", "task,label\n2,0\n0,1\n")
+
+    def made(name, text):
+        given = str(file(name, text))
+        return read(path, "crowd", **{option: (given,) if option == "classes" else given})
+
+    expected = made("names.txt", lines)
+    for header in (option, "id", "Class name", "labels"):
+        assert made("names.csv", f"{header}\n{lines}") == expected
+    with pytest.raises(DataError, match=r"names.csv: is its first line, '(cat|2)', the header(?s:.)*a .txt"):
+        made("names.csv", lines)
+
+
 def test_wide(file, tmp_path):
     path = file("w.csv", "image,ann,bob,note\n1.png,cat,cat|dog,x\n2.png,,dog,y\n")
     made = read(path, "wide", annotators=("ann", "bob"))
@@ -124,6 +140,12 @@ def test_wide(file, tmp_path):
         read(tmp_path / "w.npz", "wide")
     with pytest.raises(DataError, match='no column "cyd"'):
         read(path, "wide", annotators=("cyd",))
+
+
+def test_the_row_numbers_of_a_data_frame_are_no_annotator(file):
+    made = read(file("a.csv", ",ann,bob\n0,cat,dog\n1,dog,dog\n2,,cat\n"), "wide")
+    assert made.answers.workers == ("ann", "bob")
+    assert made.candidates.sets() == [["cat", "dog"], ["dog"], ["cat"]]
 
 
 def test_wide_with_features_asks_for_the_annotators(file):

@@ -12,6 +12,7 @@ from oneof.candidates.questions import (
     about_classes,
     about_features,
     about_sizes,
+    answered,
     ask,
     joined_labels,
     read_labels,
@@ -79,6 +80,19 @@ def test_a_label_with_a_separator_that_nobody_knows_is_asked_about(tmp_path, cel
     )
 
 
+def test_lists_of_a_database_and_words_in_brackets_are_asked_about(tmp_path):
+    cells = ['"{cat,dog}"', "{dog}", '"(cat, owl)"', "(unclear)", "cat|(unclear)"]
+    lines = ["id,labels", *(f"{i},{cell}" for i, cell in enumerate(cells))]
+    with pytest.raises(DataError, match=r"2 labels with ',' inside, such as '{cat,dog}'(?s:.)*set cat\|dog"):
+        sets_of(tmp_path, lines)
+    split = [["cat", "dog"], ["dog"], ["cat", "owl"], ["(unclear)"], ["(unclear)", "cat"]]
+    assert sets_of(tmp_path, lines, "sets") == split
+    assert sets_of(tmp_path, [*lines, "6,cat", "7,dog", "8,owl"])[:5] == split
+    assert sets_of(tmp_path, lines, "names")[:3] == [["{cat,dog}"], ["{dog}"], ["(cat, owl)"]]
+    with pytest.raises(CandidateError, match=r"row 0.*looks like a list but cannot be read"):
+        read_labels(['{"big cat",dog}'], "y")
+
+
 def test_lists_are_taken_at_their_word():
     cells = ['["shirt, white", "AC/DC"]', ["a;b"], "['x, y']"]
     assert read_labels(cells, "y") == [("shirt, white", "AC/DC"), ["a;b"], "x, y"]
@@ -134,9 +148,34 @@ def test_a_line_without_scores_is_named(tmp_path):
         import_file(path, "scores", ImportOptions(top_k=1))
 
 
+def test_whole_numbers_are_votes_or_scores_or_classes_by_annotator(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "p", "labels": {"elm": 3, "oak": 2}}\n{"id": "q", "labels": {"elm": 1}}\n')
+    with pytest.raises(DataError, match=r"line 1, row 0.*'elm': 3(?s:.)*--format counts or scores(?s:.)*--c"):
+        import_file(path, "records")
+    made = import_file(path, "counts")
+    assert made.ids == ("p", "q")
+    assert made.candidates.sets() == [["elm", "oak"], ["elm"]]
+    assert made.candidates.evidence[0] > made.candidates.evidence[1]
+    by_people = import_file(path, "records", ImportOptions(classes=("1", "2", "3")))
+    assert by_people.candidates.sets() == [["2", "3"], ["1"]]
+    assert by_people.answers.workers == ("elm", "oak")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_row_of_scores_may_be_sure(tmp_path, order):
+    path = tmp_path / "a.jsonl"
+    rows = [{"crow": 0.7, "raven": 0.3}, {"crow": 1, "raven": 0}][::order]
+    path.write_text("\n".join(json.dumps({"scores": row}) for row in rows))
+    made = import_file(path, "scores", ImportOptions(top_p=0.9)).candidates
+    assert made.sets() == [["crow", "raven"], ["crow"]][::order]
+    with pytest.raises(DataError, match="are scores of classes"):
+        import_file(path, "records", ImportOptions(label="scores"))
+
+
 def test_answers_by_annotator_are_no_scores():
     assert scores_of({"ann": "cat", "bob": "dog"}) is None
-    assert scores_of({"ann": 3, "bob": 5}) is None  # classes may be whole numbers
+    assert scores_of({"ann": 3, "bob": True}) is None
     assert scores_of([{"name": "a", "x": 1}]) is None
     assert scores_of([{"class": "a", "probability": 0.5}]) == {"a": 0.5}
 
@@ -157,15 +196,30 @@ def test_one_class_in_two_spellings_is_asked_about(tmp_path):
 def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
     lines = ["labels", "Sandy Loam|clay", "sandy_loam|Clay", "SANDY LOAM|clay|Clay", "Sandy Loam"]
     assert sets_of(tmp_path, lines, "alike") == [["Sandy Loam", "clay"]] * 3 + [["Sandy Loam"]]
-    assert read_labels([["clay", "Clay"], 3, None, "clay", "clay"], "y", ["alike"])[:3] == [
+    assert answered([["clay", "Clay"], 3, None, "clay", "clay"], ["alike"])[:3] == [
         ("clay",),
         3,
         None,
     ]
 
 
+@pytest.mark.parametrize("name", ["wide.csv", "crowd.csv"])
+def test_whole_numbers_with_and_without_a_decimal_point_are_asked_about(tmp_path, name):
+    path = tmp_path / name
+    wide = "id,ann,bob\na,1,1.0\nb,2,\nc,1,2.0\n"
+    long = "task,worker,label\na,ann,1\na,bob,1.0\nb,ann,2\nc,ann,1\nc,bob,2.0\n"
+    path.write_text(wide if path.stem == "wide" else long)
+    with pytest.raises(DataError, match=r"2 classes spelled in several ways, such as '1', '1\.0'"):
+        import_file(path, path.stem)
+    assert import_file(path, path.stem, ImportOptions(accept=("alike",))).candidates.classes == ("1", "2")
+    assert len(import_file(path, path.stem, ImportOptions(accept=("spelling",))).candidates.classes) == 4
+    (tmp_path / "t.csv").write_text("x,labels\n1,1|2\n2,1.0\n3,2\n4,1.5\n")
+    with pytest.raises(QuestionError, match=r"1 class spelled in several ways, such as '1', '1\.0'"):
+        read_table(tmp_path / "t.csv").candidates("labels", ())
+
+
 def test_a_number_beside_a_name_stays_when_names_get_one_spelling():
-    assert read_labels([["Crow", 3], "crow", "crow"], "y", ["alike"]) == [("crow", 3), "crow", "crow"]
+    assert answered([["Crow", 3], "crow", "crow"], ["alike"]) == [("crow", 3), "crow", "crow"]
 
 
 def test_a_name_in_quotes_beside_the_plain_name_is_asked_about(tmp_path):
@@ -207,6 +261,57 @@ def test_a_class_called_nothing_is_asked_about(tmp_path, word):
         sets_of(tmp_path, lines)
     assert sets_of(tmp_path, lines, "na")[1] == [word]
     assert sets_of(tmp_path, lines, "na-empty", missing="drop") == [["cat", "dog"], ["dog"]]
+
+
+def chosen(*labels):
+    """A task of Label Studio, answered by one person."""
+    return {
+        "annotations": [{"result": [{"type": "choices", "from_name": "k", "value": {"choices": labels}}]}]
+    }
+
+
+MANY = ["Cat", "n/a", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("format", "rows"),
+    [
+        ("records", [["n/a"], ["cat", "dog"], MANY]),
+        ("records", [[["?"]], [["n/a"], ["cat", "dog"]], [["cat"], MANY]]),
+        ("records", [{"ann": "NA"}, {"ann": ["cat", "dog", "None"]}, {"ann": MANY, "bob": ["cat"]}]),
+        ("label-studio", [chosen("n/a"), chosen("cat", "dog"), chosen(*MANY)]),
+        ("counts", [{"n/a": 2}, {"cat": 1, "dog": 1}, {"Cat": 1, "n/a": 1, "cat": 1}]),
+        ("wide", [{"ann": ["n/a"], "bob": []}, {"ann": ["cat"], "bob": "dog"}, {"ann": MANY, "bob": "cat"}]),
+        ("crowd", [["n/a"], ["cat", "dog"], MANY]),
+    ],
+)
+def test_the_answers_about_names_count_wherever_labels_stand(tmp_path, format, rows):
+    path = tmp_path / "a.json"
+    if format == "counts":
+        rows = [{name: row.get(name, 0) for name in ("cat", "n/a", "dog", "Cat")} for row in rows]
+    named = [row if format in ("wide", "counts", "label-studio") else {"label": row} for row in rows]
+    path.write_text(json.dumps([{"id": f"r{i}", **row} for i, row in enumerate(named)]))
+    (tmp_path / "ids.txt").write_text("r0\nr1\nr2\n")
+    more = {"skip_empty": True, "ids": str(tmp_path / "ids.txt")} if format == "crowd" else {}
+
+    def made(**options):
+        return import_file(path, format, ImportOptions(accept=("na-empty", "alike"), **options, **more))
+
+    sets = made(missing="drop").candidates.sets()
+    assert [set(map(str.lower, some)) for some in sets] == [{"cat", "dog"}, {"cat"}]
+    with pytest.raises(DataError, match="1 of 3 rows have no answer; the first is row 0"):
+        made()
+
+
+def test_the_answers_about_names_count_in_lists_of_a_column(tmp_path):
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"labels": [["n/a"], ["cat", "dog"], MANY]}).write_parquet(path)
+    found = read_table(path).label_sets("labels", ["na-empty", "alike"])
+    assert len(found[0]) == 0
+    assert [[v.lower() for v in some] for some in found[1:]] == [["cat", "dog"], ["cat"]]
+    path.with_suffix(".json").write_text('[{"labels": [["n/a"], ["cat"]]}, {"labels": ["cat", "Cat"]}]')
+    with pytest.raises(CandidateError, match="row 0"):
+        read_table(path.with_suffix(".json")).candidates("labels", ["na-empty", "alike"])
 
 
 def test_a_column_of_remarks_is_no_column_of_labels(tmp_path):

@@ -43,7 +43,8 @@ def test_other_spellings(given, name):
 
 def test_an_unknown_name_gets_a_guess():
     with pytest.raises(
-        DataError, match=r"unknown data set 'cifar11'; did you mean 'cifar10'\? There are: digits"
+        DataError,
+        match=r"'cifar11'; did you mean 'cifar10'\? There are: digits.*file by its path\. Tables",
     ):
         load("cifar11")
 

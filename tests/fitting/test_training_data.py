@@ -11,6 +11,7 @@ from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.questions import QuestionError
 from oneof.tables.candidate_files import save_annotations, save_candidates
 from oneof.tables.errors import DataError
+from oneof.tables.importers.answers import from_answers
 
 SETS = [["cat", "dog"], ["dog"], ["bird", "cat"], ["bird"]]
 IDS = ("p", "q", "r", "s")
@@ -58,6 +59,32 @@ def test_a_file_matched_by_ids_in_another_order(here, column):
     assert data.taken == ["name"]
     assert data.answers.of(3) == {"ann": [1]}
     assert data.answers.of(0) == {"bob": [0]}
+
+
+@pytest.mark.parametrize("column", ["task", None])
+def test_numbered_tasks_in_another_order_keep_their_labels(here, column):
+    """Those of a source that has them; sets of an array without ids are in the order of the table."""
+
+    def fitted(tasks, rows, **more):
+        made = from_answers(tasks, None, [SETS[i][0] for i in tasks]) if tasks else Annotations(PLAIN)
+        save_annotations(made, here / "c.npz")
+        (here / "t.csv").write_text("task,size\n" + "".join(f"{i},0.{i}\n" for i in rows))
+        data = from_table(here / "t.csv", "c.npz", column, **more)
+        return data, [said for (said,) in data.candidates.sets()]
+
+    firsts = [labels[0] for labels in SETS]
+    PLAIN = Candidates.from_sets([labels[:1] for labels in SETS])
+    for rows in ([3, 1, 2, 0], [3, 1, 2, 0, 7, 5]):
+        data, said = fitted([0, 1, 2, 3], rows)
+        assert said == [firsts[i] for i in (3, 1, 2, 0)]
+        assert data.ids == ("3", "1", "2", "0")
+        assert data.rest_ids == tuple(map(str, rows[4:]))
+        assert 'rows are matched by the column "task"' in data.notes
+    data, said = fitted([1, 3], [3, 4, 2, 1])  # these might be row numbers
+    assert said == [firsts[3], firsts[1]]
+    with pytest.raises(DataError, match="--accept unknown-tasks" if column else "--id COLUMN"):
+        fitted([0, 1, 2, 3], [3, 2, 0])
+    assert fitted([], [3, 1, 2, 0])[1] == firsts
 
 
 def test_ids_that_do_not_match_are_named(here):

@@ -204,7 +204,7 @@ def _written_list(text: str) -> list[str] | None:
     if isinstance(values, list) and all(isinstance(value, str) for value in values):
         return values or [""]
     several = SEPARATOR not in text and re.search(r"[,'\"\s]", text)
-    if text[0] == "[" and (isinstance(values, list) or several):
+    if (text[0] == "[" and (isinstance(values, list) or several)) or (text[0] == "{" and '"' in text):
         raise ValueError(
             f'{text!r:.80} looks like a list but cannot be read.\n  Write ["cat", "dog"] or cat|dog.'
         )
@@ -238,8 +238,11 @@ def _side_by_side(text: str) -> bool:
 
 
 def spelling_of(name: str) -> str:
-    """What the spellings of a name have in common; quotes around it are none of it."""
-    text = name.strip().strip(QUOTES) or name
+    """What the spellings of a name have in common; quotes around it are none of it.
+
+    Neither is the .0 of a whole number: data frames write it in a column with gaps.
+    """
+    text = re.sub(r"^(-?\d+)\.0$", r"\1", name.strip().strip(QUOTES) or name)
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
 
 
@@ -252,15 +255,16 @@ def one_spelling(cells: Sequence[Any]) -> list[Any]:
     made = []
     for cell in cells:
         if labels := [usual[spelling_of(v)] if isinstance(v, str) else v for v in as_set(cell)]:
-            cell = tuple(dict.fromkeys(labels)) if isinstance(cell, COLLECTIONS) else labels[0]
+            once = [v for k, v in enumerate(labels) if v not in labels[:k]]
+            cell = tuple(once) if isinstance(cell, COLLECTIONS) else labels[0]
         made.append(cell)
     return made
 
 
 def spelled_as(labels: np.ndarray, classes: Iterable[Any]) -> np.ndarray:
-    """Labels in the spelling of these classes, where they are one of them."""
+    """Labels in the spelling of these classes, where they are one of them; numbers stay as they are."""
     names = {name for name in classes if isinstance(name, str)}
-    usual = {spelling_of(name): name for name in names}
+    usual = {spelling_of(name): name for name in names if not is_whole(spelling_of(name))}
     made = labels.astype(object)
     made[:] = [usual.get(spelling_of(v), v) if isinstance(v, str) and v not in names else v for v in labels]
     return made

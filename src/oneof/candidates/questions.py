@@ -6,6 +6,7 @@ arrays are taken as they are; cells of files and joined strings are looked at.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,12 +97,14 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
     """The labels of cells: a tuple where there are several, one label alone, None where there is none.
 
     Cells are texts such as cat|dog, lists, or single labels. Text is split at bars, and at `;`, `,` or `/`
-    where the parts are labels of other cells too. `name` is what the column is called in messages.
+    where the parts are labels of other cells too. `name` is what the column is called in messages. The
+    answers about names of classes are for `answered`, once it is known what is one label.
     """
     known: dict[str, Any] = {}
     listed = []
     for i, cell in enumerate(values):
-        if isinstance(cell, Mapping | list) and scores_of(cell) is not None:
+        scores = scores_of(cell)
+        if scores and (isinstance(cell, list) or any(value % 1 for value in scores.values())):
             what = f"{cell!r:.80} are scores of classes, not labels.\n"
             what += "  Import them with --format scores and --top-p 0.9, --top-k 2 or --threshold 0.1."
             raise CellError(i, in_column(name)(i), what)
@@ -111,14 +114,21 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
             except ValueError as error:
                 raise CellError(i, in_column(name)(i), str(error)) from None
         listed.append(cell)
-    # a list is meant as it is: only labels of plain text may be joined
-    plain = {
-        label for cell, labels in known.items() if cell.strip()[:1] not in ("[", "(", "{") for label in labels
-    }
+    # a list is meant as it is: only labels that stand between bars may be joined
+    between = {part.strip() for cell in known for part in cell.split(SEPARATOR)}
+    plain = {label for labels in known.values() for label in labels if label in between}
     whole = _split_at(plain, f'column "{name}"', accept)
     for cell, labels in known.items():
-        known[cell] = _tidied([part for v in labels for part in whole.get(v, [v])], accept)
-    labels = [known[cell] if isinstance(cell, str) else cell for cell in listed]
+        parts = list(dict.fromkeys(part for v in labels for part in whole.get(v, [v])))
+        known[cell] = tuple(parts) if len(parts) > 1 else parts[0] if parts else None
+    return [known[cell] if isinstance(cell, str) else cell for cell in listed]
+
+
+def answered(labels: Sequence[Any], accept: Collection[str]) -> Sequence[Any]:
+    """Labels of cells, one or several each, after the answers `na-empty` and `alike`."""
+    if "na-empty" in accept:
+        told = [[v for v in as_set(some) if not _says_nothing(v)] for some in labels]
+        labels = [some if len(rest) == len(as_set(some)) else rest for some, rest in zip(labels, told)]
     return one_spelling(labels) if "alike" in accept else labels
 
 
@@ -145,14 +155,6 @@ def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[li
     return [as_set(labels) for labels in found] if any(isinstance(v, tuple) for v in found) else None
 
 
-def _tidied(labels: list[Any], accept: Collection[str]) -> Any:
-    """One label alone, several as a tuple, none as None."""
-    if "na-empty" in accept:
-        labels = [label for label in labels if not _says_nothing(label)]
-    labels = list(dict.fromkeys(labels))
-    return tuple(labels) if len(labels) > 1 else labels[0] if labels else None
-
-
 def _split_at(labels: set[str], where: str, accept: Collection[str]) -> dict[str, list[str]]:
     """The labels that each of these texts holds. A text of which nobody knows is a question."""
     split = {label: [label] for label in labels}
@@ -173,9 +175,11 @@ def _split_at(labels: set[str], where: str, accept: Collection[str]) -> dict[str
 
 
 def _parted(label: str, mark: str) -> list[str]:
-    """What stands between the marks of a text; n/a and its like are one."""
-    parts = [part.strip() for part in label.split(mark) if part.strip()]
-    return parts if len(parts) > 1 and not _says_nothing(label) else [label]
+    """What stands between the marks of a text, without brackets around them; n/a and its like are one."""
+    inner = label[1:-1] if label[0] + label[-1] in ("{}", "()") else label
+    parts = [part.strip() for part in inner.split(mark) if part.strip()]
+    alone = len(parts) == 1 and (inner == label or label[0] == "(")  # {cat} beside {cat,dog} is cat
+    return [label] if alone or not parts or _says_nothing(label) else parts
 
 
 def _recur(joined: Mapping[str, list[str]], labels: set[str], mark: str) -> bool:
@@ -196,7 +200,7 @@ def _says_nothing(label: Any) -> bool:
 
 
 def scores_of(cell: Any) -> dict[str, float] | None:
-    """The scores of a cell by class, where it is {"crow": 0.6} or [{"label": "crow", "score": 0.6}]."""
+    """The numbers of a cell by class, where it is {"crow": 0.6} or [{"label": "crow", "score": 0.6}]."""
     if isinstance(cell, list) and cell and all(isinstance(part, Mapping) for part in cell):
         keys = [next((k for k in names if k in cell[0]), None) for names in SCORE_FIELDS]
         if None in keys or not all(k in part for part in cell for k in keys):
@@ -204,9 +208,9 @@ def scores_of(cell: Any) -> dict[str, float] | None:
         cell = {cell_text(part[keys[0]]): part[keys[1]] for part in cell}
     if not isinstance(cell, Mapping) or not cell:
         return None
-    fractions = [v for v in cell.values() if isinstance(v, float)]
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in cell.values())
-    return {str(k): float(v) for k, v in cell.items()} if numbers and fractions else None
+    kinds = {type(v) for v in cell.values()}
+    numbers = kinds <= {int, float} and not any(abs(v) > sys.float_info.max for v in cell.values())
+    return {str(k): float(v) for k, v in cell.items()} if numbers else None
 
 
 # ---- classes and sets -------------------------------------------------------------------------

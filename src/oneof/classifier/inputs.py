@@ -211,10 +211,10 @@ def label_columns(
         exact = position.get(label) if isinstance(label, Hashable) else None
         columns[place] = by_text.get(_text(label), -1) if exact is None else exact
         if columns[place] < 0 and strict:
-            gaps = "; write None or NaN where it is not known." if rows is not None else "."
+            gaps = "; where it is not known, leave the cell empty (in Python: None or NaN)."
             raise ValueError(
                 f"{what}[{i}] = {label!r} is not one of the classes {list(position)[:10]}.\n"
-                f"  A clean label is the name of a candidate class{gaps}"
+                f"  A clean label is the name of a candidate class{gaps if rows is not None else '.'}"
             )
     return columns
 

@@ -173,8 +173,8 @@ def entry(name: str) -> KnownSet:
     near = difflib.get_close_matches(key, spelled, n=1)
     guess = f"; did you mean {spelled[near[0]].name!r}?" if near else "."
     raise DataError(
-        f"unknown data set {name!r}{guess} There are: {', '.join(names())}, and any .mat file or table by "
-        "its path."
+        f"unknown data set {name!r}{guess} There are: {', '.join(names())}, and any .mat file by its path. "
+        "Tables are for `oneof fit` and `oneof bench`."
     )
 
 

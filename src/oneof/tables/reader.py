@@ -136,6 +136,13 @@ def _csv(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[Tabl
                     f"row {first + wrong} of {path} (line {line_of(path, first + wrong, form)}) has "
                     f"{len(waiting[wrong])} cells, the header has {len(names)} ({', '.join(names[:10])})."
                 )
+            for i, row in enumerate(waiting if form.header else ()):
+                if row[0].removeprefix("\ufeff") == top[0][0] and row[1:] == top[0][1:]:
+                    what = (
+                        "the header stands there again, as when files are put one after the other.\n  Remove "
+                    )
+                    what += "this line. If line 1 is no header, say so where there is --no-header."
+                    raise DataError(f"{path}, line {line_of(path, first + i, form)}: {what}")
             yield Table(path, {name: list(cells) for name, cells in zip(names, zip(*waiting))}, form=form)
             first += len(waiting)
             waiting = []

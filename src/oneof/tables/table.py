@@ -30,7 +30,7 @@ from oneof.candidates.cells import (
     refuse_dates_and_complex,
     short,
 )
-from oneof.candidates.questions import QuestionError, about_classes, about_sizes, ask, read_labels
+from oneof.candidates.questions import QuestionError, about_classes, about_sizes, answered, ask, read_labels
 from oneof.tables.errors import DataError
 from oneof.tables.text import TextForm
 
@@ -87,9 +87,9 @@ class Table:
         return Candidates.from_sets(sets, source=source)
 
     def label_sets(self, name: str, accept: Collection[str] = ()) -> list[Any]:
-        """The labels of a column, cell by cell, as `read_labels` gives them."""
+        """The labels of a column, cell by cell, as `read_labels` gives them, after the answers."""
         try:
-            return read_labels(self.column(name), name, accept)
+            return list(answered(read_labels(self.column(name), name, accept), accept))
         except QuestionError as error:
             raise DataError(f"{self.path}, {error}") from None
         except CellError as error:

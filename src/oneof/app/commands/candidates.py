@@ -154,7 +154,7 @@ class CandidatesDescribe:
     """Show sizes, confused classes and rows without information; draw them as PNG."""
 
     source: Annotated[Positional[str], arg(metavar="NAME|FILE")]
-    """Name of a data set that has candidate sets, a .mat file, or a candidate file (.npz, .parquet)."""
+    """Name of a data set that has candidate sets, a .mat file, or a file of candidates (.npz, .parquet)."""
     out: Annotated[Path, arg(aliases=("--to",), metavar="FOLDER")] = Path()
     """Folder for the two pictures, NAME-sizes.png and NAME-together.png."""
     figures: Annotated[bool, arg(aliases=("--plots",))] = True

@@ -21,6 +21,7 @@ from oneof.candidates.questions import ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
+from oneof.tables.importers.assemble import NUMBERED
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.tables.text import TextForm
@@ -260,11 +261,12 @@ def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequenc
 def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str]) -> TrainingData:
     """Rows of a table joined with the candidate sets of a file; sets without a row are an error.
 
-    They are matched by a column of ids: the one that is named, or one that holds the ids of the file; else
-    by ids that are row numbers, else by their order.
+    They are matched by a column of ids, named or found, else by ids that are row numbers, else by order.
     """
     found, path, known = _annotations(file), table.path, np.arange(len(table))
     names = None if found.ids is None else tuple(map(str, found.ids))
+    if found.candidates.provenance.get(NUMBERED):
+        names = tuple(map(str, range(len(found))))
     notes = []
     if names is None:
         notes += [f"{file} has no ids: rows are matched by their order"] if ids else []
@@ -342,8 +344,6 @@ def _annotations(file: Path) -> Annotations:
     if not file.is_file():
         raise DataError(f"there is no file {file} with candidates.")
     if file.suffix not in (".npz", ".parquet"):
-        raise DataError(
-            f"{file} is no file of candidates: these end in .npz or .parquet.\n"
-            f"  Make one with `oneof candidates import {file} --out FILE.npz`."
-        )
+        what = f"{file} is no file of candidates: these end in .npz or .parquet."
+        raise DataError(f"{what}\n  Make one with `oneof candidates import {file} --out FILE.npz`.")
     return load_annotations(file)

@@ -17,6 +17,7 @@ from oneof.candidates.cells import (
     is_missing,
 )
 from oneof.candidates.codes import rows_of_tasks
+from oneof.candidates.questions import answered
 from oneof.candidates.rules import not_named
 from oneof.candidates.taxonomy import Taxonomy
 from oneof.tables.importers.assemble import Line, Settings, assemble, assemble_lines, encode_names, row_names
@@ -62,8 +63,10 @@ def from_answers(
     codes = encode_names(task, place, "task", "; every answer belongs to one.")
     if not codes.values:
         raise CandidateError("there is no answer at all.")
-    drop_unknown = "unknown-tasks" in (settings.accept or ())
-    rows, names = rows_of_tasks(codes, place, ids, n_rows, drop_unknown)
+    accept = settings.accept or ()
+    rows, names = rows_of_tasks(codes, place, ids, n_rows, "unknown-tasks" in accept)
+    if accept:
+        label = answered(list(label), accept)
     return assemble(
         rows[codes.number], worker, label, names, settings, in_column(columns[2]), in_column(columns[1])
     )
@@ -82,8 +85,8 @@ def from_wide(
     Parameters
     ----------
     table : mapping or data frame of columns by annotator, or array (n, annotators)
-        Nothing is None, NaN, empty text or an empty list; in an array of whole numbers also every
-        negative number.
+        Nothing is None, NaN, empty text or an empty list; in an array of whole numbers, of any type,
+        also every negative number.
     workers : sequence, optional
         Names of the columns of an array. Without them an array does not say who answered.
     ids, settings, **more
@@ -126,7 +129,7 @@ def _wide_columns(table: Any, workers: Sequence[Any] | None) -> tuple[bool, list
                 f"the table has shape {values.shape}; give one row per task and a column per annotator."
             )
         cells = values.T.tolist()
-        if values.dtype.kind in "iu":
+        if values.dtype.kind in "iuf" and not (np.nan_to_num(values) % 1).any():
             cells = [[None if v < 0 else v for v in column] for column in cells]
         names, named = list(range(len(cells))), workers is not None
     titles = [str(name) for name in (names if workers is None else workers)]

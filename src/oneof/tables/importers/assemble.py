@@ -21,7 +21,7 @@ from oneof.candidates.cells import (
 from oneof.candidates.codes import Codes, check_one_type, encode, encode_labels, named_columns
 from oneof.candidates.compact import CompactSets, each_once
 from oneof.candidates.evidence import tells_apart
-from oneof.candidates.questions import about_classes, about_sizes, ask
+from oneof.candidates.questions import about_classes, about_sizes, answered, ask
 from oneof.candidates.rules import Rule, union
 from oneof.candidates.sets import Candidates
 from oneof.candidates.taxonomy import Taxonomy
@@ -37,6 +37,10 @@ def filled(missing: Missing) -> str:
     if missing not in words:
         raise CandidateError(f"missing = {missing!r}: say error, drop or all.")
     return words[missing]
+
+
+NUMBERED = "numbered"
+"""In the provenance: the source has ids, which are 0 to n-1 in this order and so not stored."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,9 @@ class Settings:
         return replace(made, provenance={"format": format, **made.provenance})
 
 
-def row_names(ids: Sequence[Any] | None, n: int) -> list[Any]:
-    """The ids of n rows; 0..n-1 where none are given."""
-    names = list(range(n)) if ids is None else [tidy(name) for name in ids]
+def row_names(ids: Sequence[Any] | None, n: int) -> Sequence[Any]:
+    """The ids of n rows; the range 0..n-1 where none are given."""
+    names = range(n) if ids is None else [tidy(name) for name in ids]
     if len(names) != n:
         raise CandidateError(f"there are {len(names)} ids for {n} rows; give one per row.")
     return names
@@ -108,6 +112,9 @@ def assemble_lines(
     rows: Sequence[int] | None = None,
 ) -> Annotations:
     """`assemble` for single answers; `rows` are those of the entries, by default the entries themselves."""
+    if settings.accept:
+        labels = answered([line.label for line in lines], settings.accept)
+        lines = [line._replace(label=v) for line, v in zip(lines, labels) if not is_missing(v)]
     entry = np.array([line.entry for line in lines], dtype=np.int64)
     row = entry if rows is None else np.array(rows, dtype=np.int64)[entry]
     worker = [line.worker for line in lines] if named else None
@@ -232,8 +239,11 @@ def finished(
     if evidence is not None and not tells_apart(evidence, sets):
         evidence = None
     where = str(provenance.get("file", provenance["format"]))
+    by_number = list(ids) == list(range(len(ids)))
+    if by_number and not isinstance(ids, range):  # a table may have these ids in another order
+        provenance = {**provenance, NUMBERED: True}
     made = Candidates(sets, classes, None, truth_may_be_outside, provenance, where, evidence)
-    return Annotations(made, None if list(ids) == list(range(len(ids))) else tuple(ids), answers)
+    return Annotations(made, None if by_number else tuple(ids), answers)
 
 
 def _columns(labels: Codes, settings: Settings, place: Place) -> tuple[CompactSets, tuple[Any, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN
 from oneof.candidates.annotations import Annotations
-from oneof.candidates.cells import CellError, cell_text, is_missing, one_spelling, ordered, short
+from oneof.candidates.cells import CellError, cell_text, in_column, is_missing, ordered, short
 from oneof.candidates.describe import describe
 from oneof.candidates.questions import QuestionError, read_labels, scores_of
 from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.files import refuse_bomb, sha256_of
 from oneof.tables.importers import Settings, Taxonomy, make_rule
+from oneof.tables.importers.column_names import ID, LABEL, TASK, TRUTH, WORKER, column, needed
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import KINDS, naming_lines, read_json, read_lines, read_table
@@ -75,14 +75,10 @@ def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
     columns = read_table(path, options.form).columns
     name = column(columns, options.id, ID, path)
     ids = columns.pop(name) if name is not None else None
-    chosen = options.annotators or tuple(columns)
+    chosen = options.annotators or tuple(filter(None, columns))  # data frames count rows without a name
     for title in chosen:
         column(columns, title, (), path)
-    accept = set(options.accept) - {"alike"}  # a spelling counts over all columns, below
-    cells = {title: read_labels(columns[title], title, accept) for title in chosen}
-    if "alike" in options.accept:
-        spelled = iter(one_spelling([cell for title in chosen for cell in cells[title]]))
-        cells = {title: list(islice(spelled, len(cells[title]))) for title in chosen}
+    cells = {title: read_labels(columns[title], title, options.accept) for title in chosen}
     # said in the description: a column of remarks among them is seen at once
     notes = [f"annotators are the columns {short(chosen)}"]
     try:
@@ -113,6 +109,12 @@ def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
     settings = _settings(path, options, promised=format != "records").of(format, {})
     if format == "complementary":
         settings = replace(settings, rule=arrays.not_named)
+    asked = format == "records" and not options.classes and options.taxonomy is None
+    for i, cell in enumerate(labels if asked else ()):
+        if scores_of(cell) is not None:
+            what = f"{cell!r:.80} are numbers. Of classes? Then import them with --format counts or scores.\n"
+            what += "  Are they the classes that annotators named? Then list all classes with --classes."
+            raise CellError(i, in_column(label)(i), what)
     return arrays.from_records(labels, ids=ids, settings=settings, column=label)
 
 
@@ -207,39 +209,7 @@ def _origin(path: Path) -> dict[str, Any]:
     return {"file": path.name, "sha256": sha256_of(path)}
 
 
-# ---- columns and arrays in whatever file they are ---------------------------------------------
-
-# what columns are usually called; earlier names win
-TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", "image", "file")
-PEOPLE = ("worker", "worker_id", "annotator", "annotator_id", "rater")
-WORKER = (*PEOPLE, "user", "user_id", "labeler", "performer")
-SAID = ("label", "labels", "answer", "answers", "candidates")
-LABEL = (*SAID, "choice", "class", "response", "responses", "vote")
-TRUTH = ("truth", "true_label", "true_class", "clean", *SAID, "class", "y")
-ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "name")
-
-
-def column(columns: dict[str, Any], given: str | None, guesses: Sequence[str], path: Path) -> str | None:
-    """The name of a column: the one that was given, or the first of the usual names that is there."""
-    if given is not None:
-        if given not in columns:
-            raise DataError(f'{path} has no column "{given}"; it has the columns {short(columns, 20)}.')
-        return given
-    by_form = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in reversed(columns)}
-    return next((by_form[guess] for guess in guesses if guess in by_form), None)
-
-
-def needed(
-    columns: dict[str, Any], given: str | None, guesses: Sequence[str], option: str, path: Path
-) -> str:
-    """Like `column`, but it must be there."""
-    found = column(columns, given, guesses, path)
-    if found is None:
-        raise DataError(
-            f"{path}: which column holds the {option}? It has the columns {short(columns, 20)}.\n"
-            f"  Name it with --{option}."
-        )
-    return found
+# ---- arrays and names in whatever file they are ---------------------------------------------
 
 
 def read_matrix(
@@ -327,6 +297,12 @@ def read_names(path: Path, what: str, guesses: Sequence[str]) -> tuple[list[Any]
         return read_lines(path), None
     columns = read_table(path).columns
     name = column(columns, None, guesses, path) if len(columns) > 1 else next(iter(columns))
+    sole = len(columns) == 1 and guesses is ID and ending in (".csv", ".tsv")
+    if sole and column(columns, None, (*ID, *LABEL, what, "names", "class_name"), path) is None:
+        raise DataError(
+            f"{path}: is its first line, {name!r}, the header, or the first of the {what}?\n"
+            f'  Call the header "{what}", or list the {what} in a .txt file, one per line.'
+        )
     if name is None:
         raise DataError(
             f'{path}: which column holds the {what}? Call it "{guesses[0]}"; it has the columns '

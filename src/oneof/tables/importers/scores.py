@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import softmax
 
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import CandidateError, CellError, first_where
+from oneof.candidates.cells import CandidateError, CellError, first_where, is_missing
 from oneof.candidates.compact import CompactSets
+from oneof.candidates.questions import answered
 from oneof.tables.importers.assemble import (
     HOW_TO_FILL,
     Missing,
@@ -176,6 +177,10 @@ def from_counts(
     values, names = _matrix(counts, classes, "counts")
     odd = (values < 0) | (values != np.floor(values))
     _refuse_first(odd, values, names, "is no count; counts are 0, 1, 2, ...")
+    said = answered(names, settings.accept or ())
+    if list(said) != list(names):  # votes for one class under several names, or for none
+        names = tuple(dict.fromkeys(name for name in said if not is_missing(name)))
+        values = values @ np.array([[v == name for name in names] for v in said], dtype=np.float64)
     totals = values.sum(axis=1)
     if not totals.any():
         raise CandidateError("all counts are 0: there is no answer at all.")

@@ -1,0 +1,42 @@
+"""What columns are usually called, and which of them is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from oneof.candidates.cells import short
+from oneof.tables.errors import DataError
+
+# earlier names win
+TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", "image", "file")
+PEOPLE = ("worker", "worker_id", "annotator", "annotator_id", "rater")
+WORKER = (*PEOPLE, "user", "user_id", "labeler", "performer")
+SAID = ("label", "labels", "answer", "answers", "candidates")
+LABEL = (*SAID, "choice", "class", "response", "responses", "vote")
+TRUTH = ("truth", "true_label", "true_class", "clean", *SAID, "class", "y")
+ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "name")
+
+
+def column(columns: dict[str, Any], given: str | None, guesses: Sequence[str], path: Path) -> str | None:
+    """The name of a column: the one that was given, or the first of the usual names that is there."""
+    if given is not None:
+        if given not in columns:
+            raise DataError(f'{path} has no column "{given}"; it has the columns {short(columns, 20)}.')
+        return given
+    by_form = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in reversed(columns)}
+    return next((by_form[guess] for guess in guesses if guess in by_form), None)
+
+
+def needed(
+    columns: dict[str, Any], given: str | None, guesses: Sequence[str], option: str, path: Path
+) -> str:
+    """Like `column`, but it must be there."""
+    found = column(columns, given, guesses, path)
+    if found is None:
+        raise DataError(
+            f"{path}: which column holds the {option}? It has the columns {short(columns, 20)}.\n"
+            f"  Name it with --{option}."
+        )
+    return found
