@@ -138,11 +138,11 @@ def _csv(path: Path, rows: int, columns: Names, form: TextForm) -> Iterator[Tabl
                 )
             for i, row in enumerate(waiting if form.header else ()):
                 if row[0].removeprefix("\ufeff") == top[0][0] and row[1:] == top[0][1:]:
-                    what = (
-                        "the header stands there again, as when files are put one after the other.\n  Remove "
+                    raise DataError(
+                        f"{path}, line {line_of(path, first + i, form)}: the header stands there again, as "
+                        "when files are put one after the other.\n  Remove this line; if the first is no "
+                        "header, say so with --no-header, where there is one."
                     )
-                    what += "this line. If line 1 is no header, say so where there is --no-header."
-                    raise DataError(f"{path}, line {line_of(path, first + i, form)}: {what}")
             yield Table(path, {name: list(cells) for name, cells in zip(names, zip(*waiting))}, form=form)
             first += len(waiting)
             waiting = []

@@ -60,20 +60,19 @@ def positions(
 
 def id_column(table: Table, ids: Sequence[str]) -> str | None:
     """The column of a table that holds exactly these ids, where there is one; else one that holds them all,
-    each value once: rows without candidates have ids too. Ids that may be row numbers are only looked for in
-    columns with a usual name."""
+    each value once: rows without candidates have ids too. Where ids may be row numbers, that is one with a
+    usual name."""
     wanted, numbers = set(ids), row_numbers(ids, len(table)) is not None
     usual = {column(table.columns, None, [guess], table.path) for guess in (*ID, *TASK)}
     more = None
     for name, values in table.columns.items():
         if len(values) < len(wanted) or getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
             continue
-        if numbers and name not in usual:
-            continue
         texts = {cell_text(v) for v in values}
         if texts == wanted and len(values) == len(wanted):
             return name
-        if more is None and wanted < texts and len(texts) == len(values):
+        may_be_it = more is None and (name in usual or not numbers)
+        if may_be_it and wanted < texts and len(texts) == len(values):
             more = name
     return more
 
