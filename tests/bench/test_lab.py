@@ -367,7 +367,7 @@ def test_calls_on_other_data_sets_add_to_the_table(data, tmp_path):
     folder, said = tmp_path / "lab", io.StringIO()
     first = toy_protocol(data)
     run_lab(first, folder, Inline(), command="one")
-    fewer = replace(first, data=(other,), seeds=(0, 1))
+    fewer = replace(first, data=(other,), seeds=(0, 1), title="another wording", figures=())
     for _ in range(2):  # the second time nothing is left to do
         run_lab(fewer, folder, Inline(), command="two", stream=said)
     run_lab(first, folder, Inline(), command="one", stream=said)

@@ -225,8 +225,10 @@ class Plan:
         is different, as their numbers do not belong in one table."""
         if not earlier:
             return []
+        # a title says how numbers were made only where it names tables of one's own
+        free = ("data", "seeds", "figures", *(() if self.protocol.columns else ("title",)))
         theirs = Protocol.from_dict(earlier["protocol"])
-        if replace(theirs, data=self.protocol.data, seeds=self.protocol.seeds) != self.protocol:
+        if replace(theirs, **{name: getattr(self.protocol, name) for name in free}) != self.protocol:
             return []
         return [c for c in earlier["cells"] if c["data"] not in self.data]
 
