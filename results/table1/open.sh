@@ -42,7 +42,7 @@ for part in "$@"; do
     case $part in
     long) lab long 3 images-long cifar10 rplg+ rplg proden ;;
     cifar10) lab cifar10 1 images cifar10 plcr ;;
-    fmnist) lab fmnist 2 images fmnist sdct valen pop rc idgp dirk able pico cavl lws ;;
+    fmnist) lab fmnist 2 images fmnist sdct valen pop idgp dirk able pico cavl lws ;;
     cifar100) lab cifar100 3 images cifar100 sdct valen pop ;;
     few-clean) lab few-clean 2 images-few-clean cifar100 "rplg, prior" "rplg, averaged slope" ;;
     views) lab views 2 images-views cifar10 "rplg, three views" "rplg+, three views" ;;
