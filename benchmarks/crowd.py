@@ -101,7 +101,7 @@ LINES = [
     Line("majority vote", voted),
     Line("Dawid-Skene", most_probable),
     *(Line(f"PRODEN, {rule}", imported(rule)) for rule in RULES),
-    Line("RPLG, union (singletons as clean rows)", imported("union"), method="rplg"),
+    Line("RPLG, union, without clean rows (RPLG-NM)", imported("union"), method="rplg"),
     Line("clean rows alone", voted, only_clean=True),
     Line("majority vote + clean", voted, clean=True, clean_weight=1.0),
     Line("Dawid-Skene + clean", most_probable, clean=True, clean_weight=1.0),
