@@ -147,6 +147,17 @@ def test_records_of_another_lab_are_copied(data, tmp_path):
     assert {r["job"] for r in Records(tmp_path / "a")} == {r["job"] for r in Records(tmp_path / "b")}
 
 
+def test_copied_records_bring_the_versions_they_were_made_with(data, tmp_path, monkeypatch):
+    with monkeypatch.context() as there:
+        there.setattr("oneof.lab.run.versions", lambda device: {"gpu": "big", "torch": "1.0"})
+        run(toy_protocol(data, seeds=(0,)), tmp_path / "there")
+    monkeypatch.setattr("oneof.lab.run.versions", lambda device: {"torch": "2.0"})
+    outcome, _ = run(toy_protocol(data, seeds=(0,)), tmp_path / "here", reuse=[tmp_path / "there"])
+    assert outcome.plan.earlier(tmp_path / "here")["versions"] == {"gpu": "big", "torch": "1.0"}
+    outcome, _ = run(toy_protocol(data, seeds=(0, 1)), tmp_path / "both", reuse=[tmp_path / "there"])
+    assert outcome.plan.earlier(tmp_path / "both")["versions"] == {"gpu": "big", "torch": "1.0, 2.0"}
+
+
 def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, monkeypatch):
     monkeypatch.setattr("oneof.lab.progress.EVERY_SECONDS", 0.0)
     stream = io.StringIO()

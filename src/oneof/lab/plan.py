@@ -273,7 +273,7 @@ def damaged_plan(file: Path, why: object) -> LabError:
 
 def joined(earlier: str, now: str, separator: str) -> str:
     """A text after others, each of them once."""
-    return separator.join(dict.fromkeys([*filter(None, earlier.split(separator)), now]))
+    return separator.join(filter(None, dict.fromkeys(earlier.split(separator) + now.split(separator))))
 
 
 def code_of(method: Method) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -89,11 +89,15 @@ def run_lab(
             )
         others = [Records(other) for other in reuse]
         running = folder / "running"
+        known_before = set(records.by_job)
         queue = _ready(plan, records, others, running)
+        copied = set(records.by_job) - known_before
         here = versions(runner.place.device)
         goes_on = earlier and (plan.done or plan.beside(earlier))
-        made_with = earlier["versions"] if goes_on else here  # who only looks does not sign
-        signed = made_with | {name: joined(made_with.get(name, ""), v, ", ") for name, v in here.items()}
+        makers = [earlier["versions"]] if goes_on else []
+        makers += [plan.earlier(o.folder).get("versions", {}) for o in others if copied & set(o.by_job)]
+        made_with = all_versions(*makers) or here  # who only looks or copies does not sign
+        signed = all_versions(made_with, here)
         facts = {"command": command, "versions": made_with}
         if not queue and plan.complete:
             plan.save(folder, facts)
@@ -148,6 +152,14 @@ def _ready(plan: Plan, records: Records, others: list[Records], running: Path) -
     # what was begun comes first, then split by split: a lab that ends early leaves whole columns
     queue.sort(key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
     return deque(queue)
+
+
+def all_versions(*several: Mapping[str, str]) -> dict[str, str]:
+    """The versions of several labs, each of them once."""
+    found: dict[str, str] = {}
+    for one in several:
+        found |= {name: joined(found.get(name, ""), version, ", ") for name, version in one.items()}
+    return found
 
 
 def versions(device: str = "cpu") -> dict[str, str]:
