@@ -57,7 +57,8 @@ def title(data: str) -> str:
 
 
 def method_title(label: str) -> str:
-    return NAMES.get(label, label)
+    method, comma, how = label.partition(",")
+    return NAMES.get(method, method) + comma + how
 
 
 def grid(part: NetResult) -> Grid:
