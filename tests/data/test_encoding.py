@@ -117,6 +117,14 @@ def test_infinite_numbers_are_refused():
             TableEncoder.fit({"a": column})
 
 
+@pytest.mark.parametrize("cells", [[{"k": "a"}] * N, ["a", *[["b"]] * 29], [1.5, *[["b"]] * 29]])
+def test_a_column_of_objects_is_left_out(cells):
+    encoder = TableEncoder.fit({"a": cells, "b": np.arange(N) / 7})
+    assert encoder.left_out == {"a": "has lists or objects in its cells"}
+    with pytest.raises(DataError, match="lists or objects in its cells: it cannot be a feature"):
+        TableEncoder.fit({"a": cells}, wanted=["a"])
+
+
 # ---- categories -------------------------------------------------------------------------------
 
 

@@ -167,15 +167,14 @@ def learned_code(
         return why_an_id(name, values) or NumberColumn.fit(name, values, commas)
     assert isinstance(column, list)
     try:
-        row, share = odd_cell(column)
+        (row, share), counts = odd_cell(column), text_counts(column)
     except TypeError:
-        return "has lists in some rows and single values in others"
+        return "has lists or objects in its cells"
     if share >= MOSTLY_NUMBERS:
         raise DataError(
             f"row {row} of {title} is {column[row]!r:.80}, not a number, but {share:.0%} of "
             "the column are.\n  Correct the cell or leave it empty; or leave the column out."
         )
-    counts = text_counts(column)
     reason = why_no_category(counts, MOST_VALUES)
     if (reason or len(counts) > MOST_VALUES) and reason != DATED and is_prose(counts):
         return as_text()
