@@ -233,7 +233,10 @@ def test_single_cells(cell, expected):
 
 @pytest.mark.parametrize(
     "cell",
-    ["['cat' 'dog']", "[cat, dog]", '["cat", "dog]', "[null]", "[true]", '[["cat"]]', '[{"a": 1}]', "[0 1]"],
+    [
+        *["['cat' 'dog']", "[cat, dog]", '["cat", "dog]', "[null]", "[true]", '[["cat"]]', '[{"a": 1}]'],
+        *["[0 1]", "[cat|dog]", "{cat|dog}", "(cat | dog)"],
+    ],
 )
 def test_lists_that_cannot_be_read_are_named(table, cell):
     quoted = '"' + cell.replace('"', '""') + '"'

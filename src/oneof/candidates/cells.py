@@ -203,8 +203,11 @@ def _written_list(text: str) -> list[str] | None:
         values = _python_list(text)
     if isinstance(values, list) and all(isinstance(value, str) for value in values):
         return values or [""]
-    several = SEPARATOR not in text and re.search(r"[,'\"\s]", text)
-    if (text[0] == "[" and (isinstance(values, list) or several)) or (text[0] == "{" and '"' in text):
+    if SEPARATOR in text:  # splitting [cat|dog] would leave a bracket at each label, but not [a]|[b]
+        several = not {text[0], text[-1]} & set(text[1:-1])
+    else:
+        several = text[0] == "[" and re.search(r"[,'\"\s]", text) is not None
+    if several or (text[0] == "[" and isinstance(values, list)) or (text[0] == "{" and '"' in text):
         raise ValueError(
             f'{text!r:.80} looks like a list but cannot be read.\n  Write ["cat", "dog"] or cat|dog.'
         )
