@@ -581,6 +581,16 @@ def test_true_labels_of_a_table_are_matched_by_their_ids(tmp_path, ids):
         import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "none")))
 
 
+def test_ids_beside_true_labels_name_no_rows_that_have_none(tmp_path):
+    np.save(tmp_path / "scores.npy", np.eye(3))
+    options = ImportOptions(top_k=1, truth=str(tmp_path / "truth.csv"))
+    (tmp_path / "truth.csv").write_text("id,truth\n1,0\n2,1\n3,2\n")
+    with pytest.raises(DataError, match=r"ids, such as '1', '2', '3', do not count rows(?s:.)*the 3 true"):
+        import_file(tmp_path / "scores.npy", "scores", options)
+    (tmp_path / "truth.csv").write_text("id,truth\n2,2\n0,0\n")
+    assert import_file(tmp_path / "scores.npy", "scores", options).candidates.truth.tolist() == [0, -1, 2]
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -18,6 +18,7 @@ from oneof.tables import importers as arrays
 from oneof.tables.errors import DataError
 from oneof.tables.files import refuse_bomb, sha256_of
 from oneof.tables.importers import Settings, Taxonomy, make_rule
+from oneof.tables.importers.assemble import NUMBERED
 from oneof.tables.importers.column_names import ID, LABEL, TASK, TRUTH, WORKER, column, needed
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
@@ -319,7 +320,13 @@ def _with_truth(made: Annotations, path: Path) -> Annotations:
         known = {cell_text(name): label for name, label in zip(ids, labels)}
         if len(known) < len(ids):
             raise DataError(f"{path}: one of its ids stands there twice; a row has one true label.")
-        labels = [known.get(cell_text(made.id_of(row))) for row in range(len(made))]
+        rows = [cell_text(made.id_of(row)) for row in range(len(made))]
+        if made.ids is None and NUMBERED not in made.candidates.provenance and not known.keys() <= set(rows):
+            raise DataError(
+                f"{path}: its ids, such as {short(ids, 3)}, do not count rows from 0, and the rows have no "
+                f"ids.\n  List the {len(rows)} true labels without ids, in the order of the rows."
+            )
+        labels = [known.get(row) for row in rows]
         if all(map(is_missing, labels)):
             raise DataError(f"{path}: none of its ids, {short(ids, 5)}, is that of a row.")
     return made.with_truth(labels)
