@@ -112,9 +112,12 @@ def test_a_column_of_numbers_and_texts_that_is_left_out_names_a_text():
 
 
 def test_infinite_numbers_are_refused():
-    for column in ([1.0, math.inf], ["1", "inf"], np.array([1.0, -np.inf])):
+    encoder = TableEncoder.fit({"a": [1.0, 2.0]})
+    for column in ([1.0, math.inf], ["1", "inf"], np.array([1.0, -np.inf]), ["1", "1e39"]):
         with pytest.raises(DataError, match='row 1 of column "a" is infinite'):
             TableEncoder.fit({"a": column})
+        with pytest.raises(DataError, match='row 1 of column "a" is infinite'):
+            encoder.transform({"a": column})
 
 
 @pytest.mark.parametrize("cells", [[{"k": "a"}] * N, ["a", *[["b"]] * 29], [1.5, *[["b"]] * 29]])

@@ -194,10 +194,10 @@ def stored_code(entry: dict[str, Any]) -> ColumnCode:
 
 
 def _refuse_infinite(values: np.ndarray, title: str) -> None:
-    """Raise on the first infinite number, with its row."""
-    for i, *_ in first_where(np.isinf(values)):
+    """Raise on the first number that is infinite in single precision, with its row."""
+    for i, *_ in first_where(np.abs(values) > np.finfo(np.float32).max):
         raise DataError(
-            f"row {i} of {title} is infinite; a feature is a finite number.\n"
+            f"row {i} of {title} is infinite, or above 3.4e38, where single precision ends.\n"
             "  Correct the cell, or leave it empty."
         )
 
@@ -283,8 +283,7 @@ class TableEncoder:
                 made = np.empty((len(part), len(self.feature_names)), dtype=np.float32)
             if len(part) != len(made):
                 raise DataError(f"{title} has {len(part)} rows, others {len(made)}.")
-            with np.errstate(over="ignore"):
-                made[:, at : at + part.shape[1]] = part
+            made[:, at : at + part.shape[1]] = part
             at += part.shape[1]
         return made
 
