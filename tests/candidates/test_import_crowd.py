@@ -353,6 +353,19 @@ def test_ids_of_an_array_can_be_saved(tmp_path, ending):
     assert load_annotations(tmp_path / f"x.{ending}").ids == (7, 5, 6)
 
 
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [((1.5, 1, 2), "of several types"), (("a", 1, 2), "of several types"), (("a", "b", "\ud83d"), "no text")],
+)
+def test_what_parquet_cannot_hold_is_said(tmp_path, ids, message):
+    made = Annotations(small().candidates, ids)
+    with pytest.raises(DataError, match=f"cannot save x.parquet: .*{message}; save as .npz"):
+        save_annotations(made, tmp_path / "x.parquet")
+    save_annotations(made, tmp_path / "x.npz")
+    assert load_annotations(tmp_path / "x.npz") == made
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
+
+
 def test_a_file_of_candidates_may_be_renamed_in_capitals(tmp_path):
     save_annotations(small(), tmp_path / "x.parquet")
     (tmp_path / "x.parquet").rename(tmp_path / "Y.PARQUET")

@@ -70,7 +70,10 @@ def save_annotations(annotations: Annotations, path: Path | str) -> None:
         text = json.dumps(seal(facts))
     except TypeError as error:
         raise DataError(f"cannot save candidates to {path.name}: {error}; use text or numbers.") from None
-    (_write_npz if path.suffix == ".npz" else _write_parquet)(annotations, text, path)
+    try:
+        (_write_npz if path.suffix == ".npz" else _write_parquet)(annotations, text, path)
+    except UnicodeEncodeError as error:  # JSON may hold half a character, Parquet not
+        raise DataError(f"cannot save {path.name}: {error.object!r:.80} is no text; save as .npz.") from None
 
 
 def load_annotations(path: Path | str) -> Annotations:
@@ -163,8 +166,8 @@ def _write_parquet(annotations: Annotations, facts: str, path: Path) -> None:
     names = _column_names(candidates.classes, path)
     columns: dict[str, Any] = {}
     if ids is not None:
-        if len({isinstance(name, str) for name in ids}) > 1:
-            raise DataError(f"cannot save {path.name}: some ids are text and some numbers; save as .npz.")
+        if len({type(native(name)) for name in ids if name is not None}) > 1:
+            raise DataError(f"cannot save {path.name}: its ids are of several types; save as .npz.")
         columns["id"] = polars.Series("id", list(ids))
     row = candidates.compact.rows
     columns["candidates"] = _lists("candidates", names.gather(candidates.positions), row, len(candidates))
