@@ -385,6 +385,18 @@ def test_written_tables_are_whole_or_not_there(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["out.csv"]
 
 
+@pytest.mark.parametrize("part_bytes", [1 << 25, 1])
+def test_the_type_of_a_parquet_column_may_show_late(tmp_path, monkeypatch, part_bytes):
+    monkeypatch.setattr("oneof.tables.writers.PART_BYTES", part_bytes)
+    with writing(tmp_path / "out.parquet") as writer:
+        writer.write({"note": [None, None], "list": [[], None]})
+        writer.write({"note": [1, None], "list": np.ones((2, 2))})
+        writer.write({"note": [2, "x"], "list": [[0.5], []]})
+    made = read_table(tmp_path / "out.parquet").columns
+    assert made["note"] == [None, None, "1", None, "2", "x"]
+    assert made["list"] == [[], None, [1.0, 1.0], [1.0, 1.0], [0.5], []]
+
+
 # ---- separators and encodings -----------------------------------------------------------------
 
 

@@ -98,20 +98,25 @@ class ParquetWriter:
         self.waiting: list[Any] = []
 
     def write(self, columns: dict[str, Any]) -> None:
-        """Append rows: columns of equal length, always the same ones with the same types."""
-        self.waiting.append(self.polars.DataFrame(columns))
+        """Append rows: columns of equal length, always the same ones. Of a column that is empty at first, or
+        holds numbers and then texts, the type shows late: it is one that all values fit."""
+        self.waiting.append(self.polars.DataFrame(columns, strict=False))
         if sum(frame.estimated_size() for frame in self.waiting) > PART_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         self.parts.append(self.folder / f"{len(self.parts):06}.parquet")
-        self.polars.concat(self.waiting).write_parquet(self.parts[-1], compression="lz4")
+        self._joined(self.waiting).write_parquet(self.parts[-1], compression="lz4")
         self.waiting = []
 
     def finish(self) -> None:
         if self.waiting:
             self._flush()
-        self.polars.scan_parquet(self.parts).sink_parquet(self.path, compression="lz4")
+        parts = [self.polars.scan_parquet(part) for part in self.parts]
+        self._joined(parts).sink_parquet(self.path, compression="lz4")
+
+    def _joined(self, frames: list[Any]) -> Any:
+        return self.polars.concat(frames, how="vertical_relaxed")
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
