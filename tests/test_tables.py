@@ -16,7 +16,7 @@ from oneof.candidates.cells import cell_labels
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_lines, read_table
-from oneof.tables.table import Table
+from oneof.tables.table import Table, vectors
 from oneof.tables.text import LONGEST_CELL, TextForm
 from oneof.tables.writers import Predicted, writing
 
@@ -383,6 +383,13 @@ def test_written_tables_are_whole_or_not_there(tmp_path):
         writer.write({"row": range(2), "label": ["a"]})
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["out.csv"]
+
+
+def test_vectors_in_a_text_file_can_be_read_again(tmp_path):
+    x = np.random.default_rng(0).random((2, 1500))
+    with writing(tmp_path / "out.csv") as writer:
+        writer.write({"x": x})
+    np.testing.assert_array_equal(vectors(read_table(tmp_path / "out.csv").column("x")), x)
 
 
 @pytest.mark.parametrize("part_bytes", [1 << 25, 1])

@@ -75,7 +75,9 @@ class CsvWriter:
         for cells in (columns, *columns.values()) if self.formula is None else ():
             odd = (c for c in cells if isinstance(c, str) and c[:1] in STARTS and FORMULA.match(c))
             self.formula = self.formula or next(odd, None)
-        self.writer.writerows(zip(*columns.values(), strict=True))
+        # numpy's text of a vector has no commas, and "..." in its middle from a thousand numbers on
+        plain = (v.tolist() if getattr(v, "ndim", 1) > 1 else v for v in columns.values())
+        self.writer.writerows(zip(*plain, strict=True))
 
     def finish(self) -> None:
         self.file.flush()
