@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from oneof.app.cli import main
 from oneof.candidates import CandidateError
@@ -28,6 +29,16 @@ def test_the_numbers_by_hand():
     assert all(line.interval[0] < line.accuracy < line.interval[1] for line in (ann, bob))
     assert ann.confusions == (("x", "y", pytest.approx((0.25 + 0.5) / (1 + 0.25 + 0.5))),)
     assert bob.confusions == (("y", "x", pytest.approx(1.0)),)
+
+
+def test_beliefs_of_many_rows_may_be_sparse_and_are_taken_in_blocks(monkeypatch):
+    beliefs = np.array([[1.0, 0.0], [0.25, 0.75], [0.5, 0.5]])
+    table, own = annotator_table(small(), beliefs), annotator_table(small())
+    monkeypatch.setattr("oneof.candidates.compact.BLOCK", 4)
+    for given in (beliefs, csr_array(beliefs)):
+        assert annotator_table(small(), given) == table
+    for line, before in zip(annotator_table(small()), own, strict=True):
+        assert (line.name, line.accuracy) == (before.name, pytest.approx(before.accuracy))
 
 
 def test_intervals_hold_what_people_are_worth():

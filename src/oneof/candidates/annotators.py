@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import beta
 
 from oneof.candidates.annotations import Annotations
+from oneof.candidates.compact import Beliefs, dense_rows, row_blocks
 from oneof.candidates.evidence import SaidTable, estimate_true_labels
 from oneof.candidates.sets import CandidateError
 
@@ -46,7 +47,7 @@ class Annotator:
         }
 
 
-def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None) -> list[Annotator]:
+def annotator_table(annotations: Annotations, beliefs: Beliefs | None = None) -> list[Annotator]:
     """A line per annotator, those with most answers first.
 
     `beliefs` (n, c): what is believed about the rows, such as `transduction_` of a model; default: Dawid and
@@ -55,8 +56,14 @@ def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None)
     answers, (n, c) = annotations.answers, annotations.candidates.shape
     if answers is None or not len(answers) or not answers.named:
         raise CandidateError("nobody knows who answered: there is nothing to say about single annotators.")
-    if beliefs is None:
-        beliefs = estimate_true_labels(answers, n, c).posterior
+    believed = estimate_true_labels(answers, n, c).posterior_of if beliefs is None else None
+    table = SaidTable.of_answers(answers, n, c)
+    said, sure = np.zeros((len(table.label), c)), np.zeros(len(answers))  # said: (worker, label) × truth
+    for rows in row_blocks(n, c):  # a dense table of all rows may not fit into memory
+        p = believed(rows) if believed is not None else dense_rows(beliefs, rows)
+        said += table.votes[rows].T @ p
+        here = slice(*np.searchsorted(answers.row, [rows[0], rows[-1] + 1]))
+        sure[here] = p[answers.row[here] - rows[0], answers.label[here]]
     row, worker, _ = answers.groups()
     people = np.bincount(row, minlength=n)
     weight = answers.shares()
@@ -66,11 +73,9 @@ def annotator_table(annotations: Annotations, beliefs: np.ndarray | None = None)
     size = len(answers.workers)
     given, compared, agreed, right = (
         np.bincount(answers.worker, weight * part, minlength=size)
-        for part in (np.ones(len(answers)), others > 0, same, beliefs[answers.row, answers.label])
+        for part in (np.ones(len(answers)), others > 0, same, sure)
     )
     low, high = beta.ppf([[0.025], [0.975]], right + 0.5, np.maximum(given - right, 0) + 0.5)
-    table = SaidTable.of_answers(answers, n, c)
-    said = np.asarray(table.votes.T @ beliefs)  # (worker, label) × truth
     total = np.zeros((size, c))
     np.add.at(total, table.worker, said)
     made = []
