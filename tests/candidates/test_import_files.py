@@ -581,6 +581,21 @@ def test_true_labels_of_a_table_are_matched_by_their_ids(tmp_path, ids):
         import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "none")))
 
 
+def test_names_of_classes_and_of_a_taxonomy_are_never_split(tmp_path):
+    (tmp_path / "a.csv").write_text("id,label\n1,TV\n2,radio\n3,TV/radio\n4,TV|radio\n5,radio;TV\n")
+    (tmp_path / "tree.json").write_text('{"media": ["TV", "radio", "TV/radio"]}')
+    for format, options in (
+        ("records", ImportOptions(classes=("TV", "radio", "TV/radio"))),
+        ("taxonomy", ImportOptions(taxonomy=tmp_path / "tree.json")),
+    ):
+        made = import_file(tmp_path / "a.csv", format, options).candidates
+        sets = [{"TV"}, {"radio"}, {"TV/radio"}, {"TV", "radio"}, {"TV", "radio"}]
+        assert [set(some) for some in made.sets()] == sets
+    (tmp_path / "a.csv").write_text('id,label\n1,"Doe, J."\n2,"Doe, J.|Roe, R."\n')
+    made = import_file(tmp_path / "a.csv", "records", ImportOptions(classes=("Doe, J.", "Roe, R.")))
+    assert made.candidates.sets() == [["Doe, J."], ["Doe, J.", "Roe, R."]]
+
+
 def test_ids_beside_true_labels_name_no_rows_that_have_none(tmp_path):
     np.save(tmp_path / "scores.npy", np.eye(3))
     options = ImportOptions(top_k=1, truth=str(tmp_path / "truth.csv"))

@@ -93,14 +93,17 @@ def ask(questions: Iterable[Question], accept: Collection[str], where: str) -> N
 # ---- cells ------------------------------------------------------------------------------------
 
 
-def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) -> list[Any]:
+def read_labels(
+    values: Iterable[Any], name: str, accept: Collection[str] = (), known: Iterable[Any] = ()
+) -> list[Any]:
     """The labels of cells: a tuple where there are several, one label alone, None where there is none.
 
     Cells are texts such as cat|dog, lists, or single labels. Text is split at bars, and at `;`, `,` or `/`
-    where the parts are labels of other cells too. `name` is what the column is called in messages. The
-    answers about names of classes are for `answered`, once it is known what is one label.
+    where the parts are labels of other cells too, or of those that are `known`, which are never split. `name`
+    is what the column is called in messages. The answers about names of classes are for `answered`, once it
+    is known what is one label.
     """
-    known: dict[str, Any] = {}
+    read: dict[str, Any] = {}
     listed = []
     for i, cell in enumerate(values):
         scores = scores_of(cell)
@@ -108,20 +111,20 @@ def read_labels(values: Iterable[Any], name: str, accept: Collection[str] = ()) 
             what = f"{cell!r:.80} are scores of classes, not labels.\n"
             what += "  Import them with --format scores and --top-p 0.9, --top-k 2 or --threshold 0.1."
             raise CellError(i, in_column(name)(i), what)
-        if isinstance(cell, str) and cell not in known:
+        if isinstance(cell, str) and cell not in read:
             try:
-                known[cell] = cell_labels(cell)
+                read[cell] = cell_labels(cell)
             except ValueError as error:
                 raise CellError(i, in_column(name)(i), str(error)) from None
         listed.append(cell)
     # a list is meant as it is: only labels that stand between bars may be joined
-    between = {part.strip() for cell in known for part in cell.split(SEPARATOR)}
-    plain = {label for labels in known.values() for label in labels if label in between}
-    whole = _split_at(plain, f'column "{name}"', accept)
-    for cell, labels in known.items():
+    between = {part.strip() for cell in read for part in cell.split(SEPARATOR)}
+    plain = {label for labels in read.values() for label in labels if label in between}
+    whole = _split_at(plain, f'column "{name}"', accept, {str(label).strip() for label in known})
+    for cell, labels in read.items():
         parts = list(dict.fromkeys(part for v in labels for part in whole.get(v, [v])))
-        known[cell] = tuple(parts) if len(parts) > 1 else parts[0] if parts else None
-    return [known[cell] if isinstance(cell, str) else cell for cell in listed]
+        read[cell] = tuple(parts) if len(parts) > 1 else parts[0] if parts else None
+    return [read[cell] if isinstance(cell, str) else cell for cell in listed]
 
 
 def answered(labels: Sequence[Any], accept: Collection[str]) -> Sequence[Any]:
@@ -143,7 +146,7 @@ def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[li
     if not any(mark in value for value in set(values) for mark in (SEPARATOR, *MARKS)):
         return None
     try:
-        found = read_labels(values, "y")
+        found = read_labels(values, "y", known=known)
     except QuestionError:
         odd = next((value for value in values if ";" in value), None)
         if odd is not None:
@@ -151,15 +154,16 @@ def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[li
                 f"y: is {odd!r} one label, or several?\n"
                 f"  Give lists: [{odd!r}] for one, {[part.strip() for part in odd.split(';')]} for several."
             ) from None
-        found = read_labels(values, "y", ["names"])
+        found = read_labels(values, "y", ["names"], known)
     return [as_set(labels) for labels in found] if any(isinstance(v, tuple) for v in found) else None
 
 
-def _split_at(labels: set[str], where: str, accept: Collection[str]) -> dict[str, list[str]]:
+def _split_at(labels: set[str], where: str, accept: Collection[str], known: set[str]) -> dict[str, list[str]]:
     """The labels that each of these texts holds. A text of which nobody knows is a question."""
-    split = {label: [label] for label in labels}
+    split = {label: [label] for label in labels | known}
     for mark in () if "names" in accept else MARKS:
-        parts = {part: _parted(part, mark) for some in split.values() for part in some}
+        whole = {part for some in split.values() for part in some}
+        parts = {part: [part] if part in known else _parted(part, mark) for part in whole}
         joined = {label: some for label, some in parts.items() if len(some) > 1}
         if not joined:
             continue

@@ -19,6 +19,8 @@ class Taxonomy:
 
     Attributes
     ----------
+    names : tuple
+        All labels.
     leaves : tuple
         Labels without children: the classes, sorted.
 
@@ -54,6 +56,7 @@ class Taxonomy:
         for node in upwards:
             below = {leaf: None for child in self._children[node] for leaf in self._leaves_below[child]}
             self._leaves_below[node] = tuple(ordered(below)) if below else (node,)
+        self.names = tuple(self._children)
         self.leaves = tuple(ordered(node for node, below in self._children.items() if not below))
         self._column = {leaf: k for k, leaf in enumerate(self.leaves)}
 

@@ -57,13 +57,14 @@ def _crowd(path: Path, options: ImportOptions, format: str) -> Annotations:
     worker = column(columns, options.worker, WORKER, path)
     label = needed(columns, options.label, LABEL, "label", path)
     silent = f"no column names the annotators (the columns {short(columns, 20)}): every line is one answer"
+    settings = _settings(path, options, [] if worker else [silent])
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
-        read_labels(columns[label], label, options.accept),
+        _labels(columns, label, settings),
         ids=names_of((options.ids,), "ids") if options.ids is not None else None,
         n_rows=options.n_rows,
-        settings=_settings(path, options, [] if worker else [silent]),
+        settings=settings,
         columns=(task, worker or "worker", label),
     )
 
@@ -79,11 +80,11 @@ def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
     chosen = options.annotators or tuple(filter(None, columns))  # data frames count rows without a name
     for title in chosen:
         column(columns, title, (), path)
-    cells = {title: read_labels(columns[title], title, options.accept) for title in chosen}
     # said in the description: a column of remarks among them is seen at once
-    notes = [f"annotators are the columns {short(chosen)}"]
+    settings = _settings(path, options, [f"annotators are the columns {short(chosen)}"])
+    cells = {title: _labels(columns, title, settings) for title in chosen}
     try:
-        return arrays.from_wide(cells, ids=ids, settings=_settings(path, options, notes))
+        return arrays.from_wide(cells, ids=ids, settings=settings)
     except QuestionError as error:
         if options.annotators:
             raise
@@ -104,12 +105,12 @@ def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
     columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
     name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
-    labels = read_labels(columns.pop(label), label, options.accept)
     ids = None if name is None else list(columns[name])
     # what is not, and trees, are taken at their word that the true label is inside
     settings = _settings(path, options, promised=format != "records").of(format, {})
     if format == "complementary":
         settings = replace(settings, rule=arrays.not_named)
+    labels = _labels(columns, label, settings)
     asked = format == "records" and not options.classes and options.taxonomy is None
     for i, cell in enumerate(labels if asked else ()):
         if scores_of(cell) is not None:
@@ -186,6 +187,11 @@ def _settings(
         accept=options.accept,
         provenance={**_origin(path), "notes": [*options.form.note(path), *notes]},
     )
+
+
+def _labels(columns: dict[str, Any], name: str, settings: Settings) -> list[Any]:
+    known = settings.taxonomy.names if settings.taxonomy is not None else settings.classes or ()
+    return read_labels(columns[name], name, settings.accept or (), known)
 
 
 def read_taxonomy(path: Path) -> Taxonomy:
