@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from oneof.candidates import CandidateError, Candidates
 from oneof.candidates.annotations import Annotations, Answers
+from oneof.candidates.generate import flip_sets
 from oneof.datasets import DataError
 from oneof.tables.candidate_files import load_annotations, load_candidates, save_annotations, save_candidates
 from oneof.tables.importers import (
@@ -13,6 +14,7 @@ from oneof.tables.importers import (
     dawid_skene,
     from_answers,
     from_counts,
+    from_scores,
     from_wide,
     majority,
     not_named,
@@ -344,6 +346,15 @@ def test_candidate_files_are_annotations_without_names(tmp_path, ending):
     assert load_candidates(path).answers == small().answers
     save_candidates(small().candidates.replace(answers=None), path)
     assert load_annotations(path).answers is None
+
+
+def test_settings_that_were_numpy_numbers_can_be_saved(tmp_path):
+    made = from_scores([[0.5, 0.4, 0.1]], top_k=np.int64(2))
+    save_annotations(made, tmp_path / "x.npz")
+    assert load_annotations(tmp_path / "x.npz") == made
+    drawn = flip_sets([0, 1], np.int64(3), np.float32(0.5), np.int64(1))
+    save_candidates(drawn, tmp_path / "x.npz")
+    assert load_candidates(tmp_path / "x.npz").provenance == drawn.provenance
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet"])

@@ -21,7 +21,7 @@ import numpy as np
 
 from oneof.candidates import UNKNOWN, Candidates
 from oneof.candidates.annotations import Annotations, Answers
-from oneof.candidates.cells import native
+from oneof.candidates.cells import json_value, native
 from oneof.candidates.compact import CompactSets
 from oneof.tables.errors import DataError
 from oneof.tables.files import digest_of, read_sealed, reading, replacing, seal, write_with
@@ -60,7 +60,7 @@ def save_annotations(annotations: Annotations, path: Path | str) -> None:
         "kind": _KIND,
         "classes": list(candidates.classes),
         "truth_may_be_outside": candidates.truth_may_be_outside,
-        "provenance": dict(candidates.provenance),
+        "provenance": json.loads(json.dumps(candidates.provenance, default=json_value)),
         "hash": candidates.hash,
         "rest": _rest(annotations),
     }
