@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where
+from oneof.candidates.cells import CandidateError, CellError, cell_text, first_where, native
 from oneof.candidates.codes import named_columns
 from oneof.candidates.compact import CompactSets, FrozenArrays, frozen, row_numbers
 from oneof.candidates.describe import as_text, describe
@@ -145,7 +145,7 @@ class Annotations:
             if len(self.ids) != n:
                 raise CandidateError(f"{len(self.ids)} ids were given for {n} rows; give one per row.")
             for row, name in enumerate(self.ids):
-                if name is not None and not isinstance(name, str | int | float | np.generic):
+                if name is not None and not isinstance(native(name), str | int | float):
                     raise CandidateError(f"the id of row {row} is {name!r}; give a text or a number.")
             if len(set(self.ids)) != n:
                 twice = Counter(self.ids).most_common(1)[0][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -76,7 +77,7 @@ def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
         return arrays.from_wide(values, ids=ids, workers=workers, settings=settings)
     columns = read_table(path, options.form).columns
     name = column(columns, options.id, ID, path)
-    ids = columns.pop(name) if name is not None else None
+    ids = _ids(columns, name, path)
     chosen = options.annotators or tuple(filter(None, columns))  # data frames count rows without a name
     for title in chosen:
         column(columns, title, (), path)
@@ -105,7 +106,7 @@ def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
     columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
     name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
-    ids = None if name is None else list(columns[name])
+    ids = _ids(columns, name, path)
     # what is not, and trees, are taken at their word that the true label is inside
     settings = _settings(path, options, promised=format != "records").of(format, {})
     if format == "complementary":
@@ -238,7 +239,7 @@ def read_matrix(
         return found, None if classes is None else classes.ravel().tolist(), ids
     columns = read_table(path, form).columns
     name = column(columns, id_column, ("id",), path)  # other usual names may well be classes
-    ids = None if name is None else list(columns.pop(name))
+    ids = _ids(columns, name, path)
     if not columns:
         raise DataError(f"{path} has no column besides the ids in {name!r}.")
     given = {title: next((v for v in cells if not is_missing(v)), None) for title, cells in columns.items()}
@@ -257,6 +258,19 @@ def read_matrix(
     if not named and _counts_rows(parts[0]) and not any(map(_counts_rows, parts[1:])):
         raise DataError(what)
     return np.stack(parts, axis=1), list(columns) if form is None or form.header else None, ids
+
+
+def _ids(columns: dict[str, Any], name: str | None, path: Path) -> list[Any] | None:
+    """The ids of the rows, taken out of the columns."""
+    ids = None if name is None else list(columns.pop(name))
+    for cell, times in Counter(map(cell_text, ids or ())).items():
+        if times > 1:
+            raise DataError(
+                f'{path}: {times} rows have {cell!r} in column "{name}"; ids name one row each.\n'
+                "  Name another column with --id, or rename this one if it holds no ids. A file with a line "
+                "per answer is --format crowd."
+            )
+    return ids
 
 
 def _counts_rows(values: np.ndarray) -> bool:
