@@ -321,6 +321,7 @@ def test_mat(tmp_path):
             "scores",
             "line 1, row 0: None are no scores by class",
         ),
+        ("a.csv", "0.9,0.1\n0.2,0.8\n", "scores", "first row: '0.9', '0.1'.*--no-header"),
         ("a.npy", b"\x93NUMPY nonsense", "scores", "not a readable npy file"),
         ("a.mat", b"nonsense", "mat", "not a readable MATLAB file"),
         ("a.csv", "id,ann,bob\n1,cat,dog\n2,,\n", "wide", "1 of 2 rows have no answer"),

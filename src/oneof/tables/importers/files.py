@@ -257,7 +257,15 @@ def read_matrix(
         raise DataError(f"{path} has lists in its cells; a matrix has one number in each.")
     if not named and _counts_rows(parts[0]) and not any(map(_counts_rows, parts[1:])):
         raise DataError(what)
-    return np.stack(parts, axis=1), list(columns) if form is None or form.header else None, ids
+    if form is not None and not form.header:
+        return np.stack(parts, axis=1), None, ids
+    titles = numbers(list(columns)) if path.suffix.lower() in (".csv", ".tsv") else None
+    if titles is not None and (np.nan_to_num(titles) % 1).any():
+        raise DataError(
+            f"{path}: are these the names of classes, or the numbers of a first row: {short(columns, 3)}?\n"
+            "  Of a row: say --no-header. Of classes: name them by more than a number."
+        )
+    return np.stack(parts, axis=1), list(columns), ids
 
 
 def _ids(columns: dict[str, Any], name: str | None, path: Path) -> list[Any] | None:
