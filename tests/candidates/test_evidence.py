@@ -151,3 +151,8 @@ def test_who_answered_counts_where_it_is_known():
 def test_no_rows_have_no_likelihoods():
     none = Candidates.from_sets([["a", "b"]], evidence=[2, 1]).take([])
     assert log_likelihoods(none).shape == (0,)
+
+
+def test_answers_of_which_none_is_about_these_rows_say_nothing():
+    made = from_answers([0, 0], ["ann", "bob"], ["x", "y"], n_rows=3, missing="all").candidates
+    np.testing.assert_array_equal(label_likelihoods(made.take([1, 2])), np.zeros((2, 2)))

@@ -178,7 +178,7 @@ def _believed(said: csr_matrix, log_said: np.ndarray, prior: np.ndarray) -> tupl
 
 def _by_number(number: np.ndarray, values: np.ndarray, length: int | None = None) -> np.ndarray:
     """The sums of the rows of `values` with number 0, 1, ..."""
-    shape = (length or int(number.max()) + 1, len(number))
+    shape = (length or int(number.max(initial=-1)) + 1, len(number))
     return csr_matrix((np.ones(len(number)), (number, np.arange(len(number)))), shape=shape) @ values
 
 
