@@ -149,7 +149,7 @@ def counted(n: int, noun: str) -> str:
 def unknown(name: Any, known: Iterable[Any], what: str) -> str:
     """The sentence for a name that is none of the known ones, with the nearest of them."""
     texts = [str(value) for value in known]
-    near = difflib.get_close_matches(str(name), texts, n=1)
+    near = difflib.get_close_matches(str(name), texts[:10_000], n=1)  # of a million half a minute goes by
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"{name!r} is no known {what}; known are {short(texts)}.{hint}"
 
