@@ -582,7 +582,7 @@ def test_true_labels_of_a_table_are_matched_by_their_ids(tmp_path, ids):
     made = import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "truth.csv")))
     assert made.candidates.truth.tolist() == [1, -1, 0]
     (tmp_path / "truth.csv").write_text("id,truth\nq,cat\nr,dog\n")
-    with pytest.raises(DataError, match="none of its ids, 'q', 'r', is that of a row"):
+    with pytest.raises(DataError, match="its ids, 'q', 'r', are not those of the rows"):
         import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "truth.csv")))
     with pytest.raises(DataError, match=r"no file .*none with true labels"):
         import_file(tmp_path / "sets.csv", "records", ImportOptions(truth=str(tmp_path / "none")))
@@ -607,7 +607,7 @@ def test_ids_beside_true_labels_name_no_rows_that_have_none(tmp_path):
     np.save(tmp_path / "scores.npy", np.eye(3))
     options = ImportOptions(top_k=1, truth=str(tmp_path / "truth.csv"))
     (tmp_path / "truth.csv").write_text("id,truth\n1,0\n2,1\n3,2\n")
-    with pytest.raises(DataError, match=r"ids, such as '1', '2', '3', do not count rows(?s:.)*the 3 true"):
+    with pytest.raises(DataError, match="ids, '1', '2', '3', are not those of the rows, '0', '1', '2'"):
         import_file(tmp_path / "scores.npy", "scores", options)
     (tmp_path / "truth.csv").write_text("id,truth\n2,2\n0,0\n")
     assert import_file(tmp_path / "scores.npy", "scores", options).candidates.truth.tolist() == [0, -1, 2]

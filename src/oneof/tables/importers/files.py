@@ -349,12 +349,12 @@ def _with_truth(made: Annotations, path: Path) -> Annotations:
         if len(known) < len(ids):
             raise DataError(f"{path}: one of its ids stands there twice; a row has one true label.")
         rows = [cell_text(made.id_of(row)) for row in range(len(made))]
-        if made.ids is None and NUMBERED not in made.candidates.provenance and not known.keys() <= set(rows):
+        others = known.keys() - set(rows)
+        named = made.ids is not None or NUMBERED in made.candidates.provenance
+        if len(others) == len(known) or (others and not named):
             raise DataError(
-                f"{path}: its ids, such as {short(ids, 3)}, do not count rows from 0, and the rows have no "
-                f"ids.\n  List the {len(rows)} true labels without ids, in the order of the rows."
+                f"{path}: its ids, {short(ids, 3)}, are not those of the rows, {short(rows, 3)}.\n"
+                "  Leave the ids out where the labels are in the order of the rows."
             )
         labels = [known.get(row) for row in rows]
-        if all(map(is_missing, labels)):
-            raise DataError(f"{path}: none of its ids, {short(ids, 5)}, is that of a row.")
     return made.with_truth(labels)
