@@ -14,6 +14,7 @@ from oneof.tables.importers import (
     dawid_skene,
     from_answers,
     from_counts,
+    from_records,
     from_scores,
     from_wide,
     majority,
@@ -98,6 +99,17 @@ def test_an_array_of_labels_has_unnamed_answers_and_minus_one_is_nothing(kind):
     assert made.answers.of(0) == {"answer 1": [0], "answer 2": [1], "answer 3": [1]}
     assert made.answers.of(2) == {"answer 1": [0]}
     assert from_wide([[0, 1]], workers=["ann", "bob"]).answers.of(0) == {"ann": [0], "bob": [1]}
+
+
+def test_lists_in_the_columns_of_data_frames_are_answers():
+    cells = {"ann": [["cat", "dog"], ["dog"], None], "bob": ["cat", "cat", "dog"]}
+    sets = [["cat", "dog"], ["cat", "dog"], ["dog"]]
+    for frame in (pd.DataFrame, __import__("polars").DataFrame):
+        table = frame(cells)
+        assert from_wide(table).candidates.sets() == sets
+        assert from_records(table["ann"], missing="drop").candidates.sets() == [["cat", "dog"], ["dog"]]
+        made = from_answers([1, 2, 3], None, table["ann"], skip_empty=True, missing="drop")
+        assert made.candidates.sets() == [["cat", "dog"], ["dog"]]
 
 
 def test_fractions_and_gaps_among_numbers():

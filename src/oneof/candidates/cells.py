@@ -71,8 +71,8 @@ def is_missing(value: Any) -> bool:
         return not np.size(value) if isinstance(value, np.ndarray) else not value
     try:
         return bool(value != value)
-    except (TypeError, ValueError, ArithmeticError):  # pandas' NA refuses to be compared
-        return True
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA refuses to be compared, and so do columns
+        return not (hasattr(value, "__len__") and len(value))
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -80,6 +80,11 @@ def as_array(values: Any) -> np.ndarray:
     texts = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
     gaps = texts and any(not isinstance(v, str) and is_missing(v) for v in values)
     return np.asarray(values, dtype=object if gaps else None)
+
+
+def as_cells(values: Any) -> Any:
+    """The cells of an array or of a data frame's column as Python values; what else is iterable as it is."""
+    return getattr(values, "to_list", getattr(values, "tolist", lambda: values))()
 
 
 def native(value: Any) -> Any:

@@ -17,6 +17,7 @@ from oneof.candidates.cells import (
     CandidateError,
     CellError,
     Place,
+    as_cells,
     as_set,
     is_missing,
     is_whole,
@@ -61,7 +62,7 @@ class Numbering:
 def encode(values: Iterable[Any], place: Place) -> Codes:
     """Number the values by their first appearance; a collection is one value."""
     made, numbers = Numbering(place), array("q")
-    for line, given in enumerate(values.tolist() if isinstance(values, np.ndarray) else values):
+    for line, given in enumerate(as_cells(values)):
         value = tuple(given) if isinstance(given, COLLECTIONS) else given
         numbers.append(made.of(value, line, given))
     return made.codes(numbers)
@@ -70,7 +71,7 @@ def encode(values: Iterable[Any], place: Place) -> Codes:
 def encode_labels(lines: Iterable[Any], place: Place) -> tuple[Codes, np.ndarray]:
     """Number the labels of lines, each of which has one, several or none; and how many each line has."""
     made, numbers, sizes = Numbering(place), array("i"), array("i")
-    for line, given in enumerate(lines.tolist() if isinstance(lines, np.ndarray) else lines):
+    for line, given in enumerate(as_cells(lines)):
         labels = sorted(given, key=repr) if isinstance(given, set | frozenset) else as_set(given)
         for label in labels:
             if is_missing(label):

@@ -13,6 +13,7 @@ from oneof.candidates.cells import (
     CandidateError,
     CellError,
     as_array,
+    as_cells,
     in_column,
     is_missing,
 )
@@ -66,7 +67,7 @@ def from_answers(
     accept = settings.accept or ()
     rows, names = rows_of_tasks(codes, place, ids, n_rows, "unknown-tasks" in accept)
     if accept:
-        label = answered(list(label), accept)
+        label = answered(list(as_cells(label)), accept)
     return assemble(
         rows[codes.number], worker, label, names, settings, in_column(columns[2]), in_column(columns[1])
     )
@@ -120,7 +121,7 @@ def _wide_columns(table: Any, workers: Sequence[Any] | None) -> tuple[bool, list
     if isinstance(table, Mapping) or hasattr(table, "columns"):
         names = list(table) if isinstance(table, Mapping) else list(table.columns)
         columns = [table[name] for name in names]
-        cells = [c.tolist() if isinstance(c, np.ndarray) else list(c) for c in columns]
+        cells = [list(as_cells(column)) for column in columns]
         named = True
     else:
         values = np.asarray([as_array(row) for row in table] if isinstance(table, list | tuple) else table)
@@ -168,7 +169,7 @@ def from_records(
     lines: list[Line] = []
     first: dict[bool, int] = {}  # the first entry that says who answered, and the first that does not
     n = 0
-    for i, entry in enumerate(labels):
+    for i, entry in enumerate(as_cells(labels)):
         n = i + 1
         answers = _answers(entry, i, column)
         if answers:
