@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from oneof.candidates.cells import short
+from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
 
 # earlier names win
@@ -40,3 +41,19 @@ def needed(
             f"  Name it with --{option}."
         )
     return found
+
+
+def ids_of(
+    columns: dict[str, Any], given: str | None, guesses: Sequence[str], path: Path
+) -> list[Any] | None:
+    """The ids of the rows, taken out of the columns; None where no column has them."""
+    name = column(columns, given, guesses, path)
+    ids = None if name is None else list(columns.pop(name))
+    for cell, times in Counter(map(cell_text, ids or ())).items():
+        if times > 1:
+            raise DataError(
+                f'{path}: {times} rows have {cell!r} in column "{name}"; ids name one row each.\n'
+                "  Name another column with --id, or rename this one if it holds no ids. A file with a line "
+                "per answer is --format crowd."
+            )
+    return ids

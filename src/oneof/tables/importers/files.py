@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from oneof.tables.errors import DataError
 from oneof.tables.files import refuse_bomb, sha256_of
 from oneof.tables.importers import Settings, Taxonomy, make_rule
 from oneof.tables.importers.assemble import NUMBERED
-from oneof.tables.importers.column_names import ID, LABEL, TASK, TRUTH, WORKER, column, needed
+from oneof.tables.importers.column_names import ID, LABEL, TASK, TRUTH, WORKER, column, ids_of, needed
 from oneof.tables.importers.options import ImportOptions
 from oneof.tables.mat import read_mat
 from oneof.tables.reader import KINDS, naming_lines, read_json, read_lines, read_table
@@ -62,7 +61,7 @@ def _crowd(path: Path, options: ImportOptions, format: str) -> Annotations:
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
-        _labels(columns, label, settings),
+        _labels(columns[label], label, settings),
         ids=names_of((options.ids,), "ids") if options.ids is not None else None,
         n_rows=options.n_rows,
         settings=settings,
@@ -76,14 +75,13 @@ def _wide(path: Path, options: ImportOptions, format: str) -> Annotations:
         workers, settings = options.annotators or None, _settings(path, options)
         return arrays.from_wide(values, ids=ids, workers=workers, settings=settings)
     columns = read_table(path, options.form).columns
-    name = column(columns, options.id, ID, path)
-    ids = _ids(columns, name, path)
+    ids = ids_of(columns, options.id, ID, path)
     chosen = options.annotators or tuple(filter(None, columns))  # data frames count rows without a name
     for title in chosen:
         column(columns, title, (), path)
     # said in the description: a column of remarks among them is seen at once
     settings = _settings(path, options, [f"annotators are the columns {short(chosen)}"])
-    cells = {title: _labels(columns, title, settings) for title in chosen}
+    cells = {title: _labels(columns[title], title, settings) for title in chosen}
     try:
         return arrays.from_wide(cells, ids=ids, settings=settings)
     except QuestionError as error:
@@ -105,13 +103,13 @@ def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
         raise DataError(f"{path}: the format taxonomy needs --taxonomy FILE, the tree of the labels.")
     columns = read_table(path, options.form).columns
     label = needed(columns, options.label, LABEL, "label", path)
-    name = column({k: v for k, v in columns.items() if k != label}, options.id, ID, path)
-    ids = _ids(columns, name, path)
+    cells = columns.pop(label)
+    ids = ids_of(columns, options.id, ID, path)
     # what is not, and trees, are taken at their word that the true label is inside
     settings = _settings(path, options, promised=format != "records").of(format, {})
     if format == "complementary":
         settings = replace(settings, rule=arrays.not_named)
-    labels = _labels(columns, label, settings)
+    labels = _labels(cells, label, settings)
     asked = format == "records" and not options.classes and options.taxonomy is None
     for i, cell in enumerate(labels if asked else ()):
         if scores_of(cell) is not None:
@@ -190,9 +188,9 @@ def _settings(
     )
 
 
-def _labels(columns: dict[str, Any], name: str, settings: Settings) -> list[Any]:
+def _labels(cells: Any, name: str, settings: Settings) -> list[Any]:
     known = settings.taxonomy.names if settings.taxonomy is not None else settings.classes or ()
-    return read_labels(columns[name], name, settings.accept or (), known)
+    return read_labels(cells, name, settings.accept or (), known)
 
 
 def read_taxonomy(path: Path) -> Taxonomy:
@@ -238,10 +236,9 @@ def read_matrix(
         found = arrays[array or next(iter(arrays))]
         return found, None if classes is None else classes.ravel().tolist(), ids
     columns = read_table(path, form).columns
-    name = column(columns, id_column, ("id",), path)  # other usual names may well be classes
-    ids = _ids(columns, name, path)
+    ids = ids_of(columns, id_column, ("id",), path)  # other usual names may well be classes
     if not columns:
-        raise DataError(f"{path} has no column besides the ids in {name!r}.")
+        raise DataError(f"{path} has no column besides that of the ids.")
     given = {title: next((v for v in cells if not is_missing(v)), None) for title, cells in columns.items()}
     by_class = next((columns[title] for title, cell in given.items() if scores_of(cell) is not None), None)
     if by_class is not None:
@@ -266,19 +263,6 @@ def read_matrix(
             "  Of a row: say --no-header. Of classes: name them by more than a number."
         )
     return np.stack(parts, axis=1), list(columns), ids
-
-
-def _ids(columns: dict[str, Any], name: str | None, path: Path) -> list[Any] | None:
-    """The ids of the rows, taken out of the columns."""
-    ids = None if name is None else list(columns.pop(name))
-    for cell, times in Counter(map(cell_text, ids or ())).items():
-        if times > 1:
-            raise DataError(
-                f'{path}: {times} rows have {cell!r} in column "{name}"; ids name one row each.\n'
-                "  Name another column with --id, or rename this one if it holds no ids. A file with a line "
-                "per answer is --format crowd."
-            )
-    return ids
 
 
 def _counts_rows(values: np.ndarray) -> bool:
