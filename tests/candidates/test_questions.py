@@ -220,6 +220,8 @@ def test_whole_numbers_with_and_without_a_decimal_point_are_asked_about(tmp_path
 
 def test_a_number_beside_a_name_stays_when_names_get_one_spelling():
     assert answered([["Crow", 3], "crow", "crow"], ["alike"]) == [("crow", 3), "crow", "crow"]
+    assert about_classes(["crow", "crow\u200b"], 99)[0].answers.keys() == {"alike", "spelling"}
+    assert answered(["crow\u200b", "crow", "\ufeffcrow", "crow"], ["alike"]) == ["crow"] * 4
 
 
 def test_a_name_in_quotes_beside_the_plain_name_is_asked_about(tmp_path):

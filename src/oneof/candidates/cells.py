@@ -30,6 +30,9 @@ NO_VALUE = frozenset({"", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "n
 
 QUOTES = "\"'`´„“”‚‘’«»‹›"
 
+UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+"""Breaks and marks of no width, which texts copied from a page or a chat bring along."""
+
 DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
@@ -246,11 +249,12 @@ def _side_by_side(text: str) -> bool:
 
 
 def spelling_of(name: str) -> str:
-    """What the spellings of a name have in common; quotes around it are none of it.
+    """What the spellings of a name have in common; quotes around it are none of it, nor what nobody sees.
 
     Neither is the .0 of a whole number: data frames write it in a column with gaps.
     """
-    text = re.sub(r"^(-?\d+)\.0$", r"\1", name.strip().strip(QUOTES) or name)
+    seen = UNSEEN.sub("", name).strip()
+    text = re.sub(r"^(-?\d+)\.0$", r"\1", seen.strip(QUOTES) or name)
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
 
 
