@@ -158,6 +158,26 @@ def test_copied_records_bring_the_versions_they_were_made_with(data, tmp_path, m
     assert outcome.plan.earlier(tmp_path / "both")["versions"] == {"gpu": "big", "torch": "1.0, 2.0"}
 
 
+def test_copies_bring_their_versions_from_another_protocol_and_after_a_search(data, tmp_path, monkeypatch):
+    with monkeypatch.context() as there:
+        there.setattr("oneof.lab.run.versions", lambda device: {"torch": "1.0"})
+        run(toy_protocol(data, name="other"), tmp_path / "there")
+    monkeypatch.setattr("oneof.lab.run.versions", lambda device: {"torch": "2.0"})
+    outcome, _ = run(toy_protocol(data), tmp_path / "here", reuse=[tmp_path / "there"])
+    assert outcome.plan.earlier(tmp_path / "here")["versions"] == {"torch": "1.0"}
+    outcome, _ = run(toy_protocol(data), tmp_path / "there")  # beside the other protocol
+    assert outcome.ran == 0
+    assert outcome.plan.earlier(tmp_path / "there")["versions"] == {"torch": "1.0"}
+    reported = Records(tmp_path / "there")
+    searched = {job: r for job, r in reported.by_job.items() if r["config"]["split"]["seed"] == 1000}
+    lines = (tmp_path / "there" / "records.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not any(job in line for job in searched)]
+    (tmp_path / "there" / "records.jsonl").write_text("".join(kept))
+    outcome, _ = run(toy_protocol(data), tmp_path / "later", reuse=[tmp_path / "there"])
+    assert outcome.ran == len(searched)
+    assert outcome.plan.earlier(tmp_path / "later")["versions"] == {"torch": "1.0, 2.0"}
+
+
 def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, monkeypatch):
     monkeypatch.setattr("oneof.lab.progress.EVERY_SECONDS", 0.0)
     stream = io.StringIO()

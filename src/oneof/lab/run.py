@@ -90,19 +90,14 @@ def run_lab(
         others = [Records(other) for other in reuse]
         running = folder / "running"
         known_before = set(records.by_job)
-        queue = _ready(plan, records, others, running)
-        copied = set(records.by_job) - known_before
+        makers: list[Mapping[str, str]] = []  # who only looks or copies does not sign
+        queue = _ready(plan, records, others, running, makers)
+        makers[:0] = plan.makers(folder, known_before & plan.needed(earlier))
         here = versions(runner.place.device)
-        goes_on = earlier and (plan.done or plan.beside(earlier))
-        makers = [earlier["versions"]] if goes_on else []
-        makers += [plan.earlier(o.folder).get("versions", {}) for o in others if copied & set(o.by_job)]
-        made_with = all_versions(*makers) or here  # who only looks or copies does not sign
-        signed = all_versions(made_with, here)
-        facts = {"command": command, "versions": made_with}
-        if not queue and plan.complete:
-            plan.save(folder, facts)
-            return Outcome(plan, 0, plan.failed())
+        facts = {"command": command, "versions": all_versions(*makers) or here}
         plan.save(folder, facts)
+        if not queue and plan.complete:
+            return Outcome(plan, 0, plan.failed())
         known = (record for found in (records, *others) for record in found)
         times = JobTimes(known, minutes, runner.place.device_name)
         runner.keep_checkpoints(running, times.until)
@@ -124,13 +119,15 @@ def run_lab(
                 ended = [record for record in arrived if record["status"] != "stopped"]
                 for record in ended:
                     records.add(record)
-                if ended and facts["versions"] != signed:
-                    facts["versions"] = signed
-                    plan.save(folder, facts)
                 ran, left = ran + len(ended), left + len(arrived) - len(ended)
                 progress.update(arrived)
-                if ended and (more := _ready(plan, records, others, running)):
+                if not ended:
+                    continue
+                more = _ready(plan, records, others, running, makers)
+                signed = all_versions(*makers, here)
+                if more or facts["versions"] != signed:
                     # a search has ended: reports of the unfinished lab see its choice
+                    facts["versions"] = signed
                     queue.extend(more)
                     plan.save(folder, facts)
         plan.save(folder, facts)
@@ -139,16 +136,24 @@ def run_lab(
         return Outcome(plan, ran, plan.failed(), left)
 
 
-def _ready(plan: Plan, records: Records, others: list[Records], running: Path) -> deque[Job]:
-    """Jobs to run now. What another lab has done is copied, which may make further jobs ready."""
+def _ready(
+    plan: Plan, records: Records, others: list[Records], running: Path, makers: list[Mapping[str, str]]
+) -> deque[Job]:
+    """Jobs to run now. What another lab has done is copied, which may make further jobs ready; the versions
+    that it was made with join `makers`."""
     queue: list[Job] = []
+    copied: dict[Path, set[str]] = {}
     while jobs := list(plan.ready()):
         for job in jobs:
-            done = next((r for other in others if (r := other.get(job.hash)) and r["status"] == "ok"), None)
-            if done is None:
+            found = ((other.folder, other.get(job.hash)) for other in others)
+            folder, done = next(((f, r) for f, r in found if r and r["status"] == "ok"), (None, None))
+            if folder is None or done is None:
                 queue.append(job)
             else:
                 records.add(done)
+                copied.setdefault(folder, set()).add(job.hash)
+    for folder, theirs in copied.items():
+        makers += plan.makers(folder, theirs)
     # what was begun comes first, then split by split: a lab that ends early leaves whole columns
     queue.sort(key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
     return deque(queue)
