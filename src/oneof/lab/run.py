@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -119,6 +120,8 @@ def run_lab(
                 ended = [record for record in arrived if record["status"] != "stopped"]
                 for record in ended:
                     records.add(record)
+                    if record["status"] == "ok":  # now that it is on the disk
+                        shutil.rmtree(running / record["job"], ignore_errors=True)
                 ran, left = ran + len(ended), left + len(arrived) - len(ended)
                 progress.update(arrived)
                 if not ended:
