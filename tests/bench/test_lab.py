@@ -147,6 +147,12 @@ def test_records_of_another_lab_are_copied(data, tmp_path):
     assert {r["job"] for r in Records(tmp_path / "a")} == {r["job"] for r in Records(tmp_path / "b")}
 
 
+def test_a_folder_to_reuse_that_holds_no_records_is_refused(data, tmp_path):
+    with pytest.raises(LabError, match="typo: there are no records"):
+        run(toy_protocol(data), tmp_path / "lab", reuse=[tmp_path / "typo"])
+    assert not (tmp_path / "lab").exists()
+
+
 def test_copied_records_bring_the_versions_they_were_made_with(data, tmp_path, monkeypatch):
     with monkeypatch.context() as there:
         there.setattr("oneof.lab.run.versions", lambda device: {"gpu": "big", "torch": "1.0"})

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import oneof
-from oneof.lab import LAB_VERSION
+from oneof.lab import LAB_VERSION, LabError
 from oneof.lab.plan import Plan, joined
 from oneof.lab.progress import JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
@@ -73,6 +73,10 @@ def run_lab(
     def say(text: str) -> None:
         print(text, file=stream or sys.stderr)
 
+    others = [Records(other) for other in reuse]
+    for other in others:
+        if not len(other):
+            raise LabError(f"--reuse {other.folder}: there are no records; give the folder of a lab.")
     plan = Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
     with alone(folder):
         records = plan.records = Records(folder)  # another lab may have written until now
@@ -88,7 +92,6 @@ def run_lab(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
             )
-        others = [Records(other) for other in reuse]
         running = folder / "running"
         known_before = set(records.by_job)
         makers: list[Mapping[str, str]] = []  # who only looks or copies does not sign
