@@ -122,6 +122,13 @@ def test_overrides():
     assert override(declared, BenchOptions()) == declared
 
 
+@pytest.mark.parametrize("name", ["table2", "equal-information", "plus-none"])
+def test_where_candidate_sets_choose_the_rules_promise_no_clean_rows(name):
+    rules = override(PROTOCOLS[name], BenchOptions(select_by="covering")).rules()
+    (rule,) = (line for line in rules if line.startswith("Clean rows"))
+    assert rule == "Clean rows: none, neither to learn from nor to choose by."
+
+
 def test_a_row_that_fixes_an_option_keeps_it_unless_it_is_named():
     declared = PROTOCOLS["sensitivity"]
     made = override(declared, BenchOptions(set=["rplg.alpha=0.3", "rplg.meta_lr=0.01"]))
