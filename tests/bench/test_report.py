@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oneof.lab import LabError
+from oneof.lab.panels import by_data
 from oneof.lab.paper import TABLES as PAPER
 from oneof.lab.plan import Plan
 from oneof.lab.plots import PLOTS, accuracy_by_cost, unbeaten
@@ -331,3 +332,7 @@ def test_points_that_no_other_beats():
 def test_a_folder_without_records_says_what_to_do(tmp_path):
     with pytest.raises(LabError, match="oneof bench PROTOCOL"):
         read_folder(tmp_path)
+
+
+def test_a_file_whose_name_looks_like_a_formula_is_drawn(tmp_path):
+    assert by_data(tmp_path / "figure.png", ["$a_$b.csv"], 2.0, lambda axis, d: None, "x").exists()
