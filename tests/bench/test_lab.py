@@ -291,6 +291,31 @@ def test_processes_give_the_same_records_and_a_killed_one_is_replaced(data, tmp_
     assert not any(worker.process.is_alive() for worker in runner.workers)
 
 
+INTERRUPTED = """
+import signal, threading
+from multiprocessing import Pipe
+from oneof.lab import trial
+from oneof.lab.runners.local import work
+from oneof.training.loop import finish_epoch_on_interrupt
+
+def run_job(job, place):
+    with finish_epoch_on_interrupt(active=True) as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        return interrupt.is_set()
+
+trial.run_job = run_job
+ours, theirs = Pipe()
+ours.send({})
+threading.Thread(target=lambda: (print(ours.recv()), ours.close())).start()
+work(theirs, None)
+"""
+
+
+def test_ctrl_c_is_no_business_of_a_worker_that_trains_with_checkpoints():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
 def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatch):
     class Dead:
         def __init__(self, place, environment):
