@@ -48,18 +48,16 @@ class Search:
     def __post_init__(self) -> None:
         """Raise on values that cannot be meant."""
         check_number("configurations", self.configurations, 1, whole=True)
-        check_number("seed", self.seed, whole=True)
-        for seed in self.seeds or (None,):
-            check_number("a seed of a split", seed, whole=True)
+        for seed in (self.seed, *(self.seeds or (None,))):
+            check_number("a seed", seed, whole=True)
         for name in ("lr", "weight_decay"):
             values = getattr(self, name)
             for value in values:
                 check_number(name, value)
             if len(values) != 2 or not 0 < values[0] <= values[1]:
                 raise ValueError(f"{name} is {values}; give a smallest and a largest value, both above 0.")
-        for kind in self.scaling or (None,):
-            if kind not in SCALINGS_OF_TABLES:
-                raise ValueError(f"scaling has {kind!r}; give some of {', '.join(SCALINGS_OF_TABLES)}.")
+        if not self.scaling or not set(self.scaling) <= set(SCALINGS_OF_TABLES):
+            raise ValueError(f"scaling is {self.scaling}; give some of {', '.join(SCALINGS_OF_TABLES)}.")
 
 
 def configurations(
