@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,16 +148,15 @@ def _ready(
     """Jobs to run now. What another lab has done is copied, which may make further jobs ready; the versions
     that it was made with join `makers`."""
     queue: list[Job] = []
-    copied: dict[Path, set[str]] = {}
+    copied: dict[Path, set[str]] = defaultdict(set)
     while jobs := list(plan.ready()):
         for job in jobs:
-            found = ((other.folder, other.get(job.hash)) for other in others)
-            folder, done = next(((f, r) for f, r in found if r and r["status"] == "ok"), (None, None))
-            if folder is None or done is None:
+            done = (other for other in others if (r := other.get(job.hash)) and r["status"] == "ok")
+            if (other := next(done, None)) is None:
                 queue.append(job)
             else:
-                records.add(done)
-                copied.setdefault(folder, set()).add(job.hash)
+                records.add(other.by_job[job.hash])
+                copied[other.folder].add(job.hash)
     for folder, theirs in copied.items():
         makers += plan.makers(folder, theirs)
     # what was begun comes first, then split by split: a lab that ends early leaves whole columns
