@@ -1,6 +1,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
@@ -53,6 +55,24 @@ def test_bench_then_report(tmp_path, monkeypatch, capsys):
 )
 def test_the_recorded_command_is_what_makes_the_table(typed):
     assert " ".join(recorded(typed.split())) == "images --data fmnist --to here"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("nonsense", "no protocol 'nonsense'"),
+        ("quick --set lr=0.2 --set recipe.batch_size=64", "--set is given more than once"),
+        ("quick --methods=rplg --methods proden", "--methods is given more than once"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_told(typed, said, tmp_path):
+    for program in ("oneof.lab", "oneof bench"):
+        command = [sys.executable, "-m", *program.split(), *typed.split(), "--to", str(tmp_path / "lab")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 1
+        assert done.stderr.startswith("oneof: ")
+        assert said in done.stderr
+    assert not (tmp_path / "lab").exists()
 
 
 def test_the_list_of_protocols(capsys):

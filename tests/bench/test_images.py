@@ -3,13 +3,14 @@
 import io
 import os
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 from oneof.datasets import DataSet, MissingDataError, load
-from oneof.lab import generator, prepared, trial
+from oneof.lab import LabError, generator, prepared, trial
 from oneof.lab import plan as planning
 from oneof.lab.plan import Plan
 from oneof.lab.protocol import NET_OF_IMAGES, Protocol
@@ -166,7 +167,6 @@ def test_an_image_job_ends_in_a_record_with_curves(data, information, small_data
     assert result["epochs"] == 3
     assert ("selection" in result) == (information == "select")
     assert 0 <= result["test"] <= 1
-    assert not os.listdir(tmp_path / "running")  # a finished job leaves no checkpoint
     place = {"device": "cpu", "speed": "auto", "torch": torch.__version__}
     assert record["place"] == place | {"bf16": multiplies_bf16(torch.device("cpu"))}
     again = run_job(job, Place(scratch=tmp_path / "running"))
@@ -207,7 +207,6 @@ def test_a_job_continues_from_its_checkpoint(small_data, tmp_path, monkeypatch):
     assert logged == [10, 11]  # only what came after the checkpoint
     assert continued["seconds"] > continued["result"]["train_seconds"] > 1000  # with what came before it
     assert without_times(continued) == without_times(whole)
-    assert not os.listdir(tmp_path / "running")
 
 
 def test_a_training_stops_at_a_checkpoint_when_time_is_up_and_continues(small_data, tmp_path):
@@ -222,6 +221,18 @@ def test_a_training_stops_at_a_checkpoint_when_time_is_up_and_continues(small_da
     (record,) = Records(tmp_path)
     assert without_times(record) == without_times(whole)
     assert record["seconds"] > record["result"]["train_seconds"] > 0
+    assert not os.listdir(tmp_path / "running")
+
+
+def test_a_training_whose_record_cannot_be_written_is_not_lost(small_data, tmp_path, monkeypatch):
+    protocol = image_protocol(entries=default_rows("proden"), reference="proden", seeds=(0,))
+    with monkeypatch.context() as disk:
+        disk.setattr(Records, "add", Mock(side_effect=LabError("no space left")))
+        with pytest.raises(LabError, match="no space"):
+            run_lab(protocol, tmp_path, Inline(), stream=io.StringIO())
+    monkeypatch.setattr(Run, "log", Mock(side_effect=AssertionError("an epoch is trained again")))
+    outcome = run_lab(protocol, tmp_path, Inline(), stream=io.StringIO())
+    assert (outcome.ran, outcome.failed) == (1, [])
     assert not os.listdir(tmp_path / "running")
 
 

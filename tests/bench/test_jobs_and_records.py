@@ -255,3 +255,15 @@ def test_a_damaged_plan_says_what_to_do(tmp_path):
         (tmp_path / "plan-toy.json").write_bytes(text.encode("utf-8", "surrogateescape"))
         with pytest.raises(LabError, match=r"plan-toy.json: the plan is damaged"):
             read_folder(tmp_path)
+
+
+def test_a_place_that_is_no_folder_is_told(tmp_path):
+    with pytest.raises(LabError, match="gone: there is no such folder"):
+        pack(tmp_path / "gone")
+    assert not (tmp_path / "gone").exists()
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(LabError, match="file: nothing can be kept there: File exists"),
+        alone(tmp_path / "file"),
+    ):
+        pass

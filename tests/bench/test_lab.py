@@ -147,6 +147,12 @@ def test_records_of_another_lab_are_copied(data, tmp_path):
     assert {r["job"] for r in Records(tmp_path / "a")} == {r["job"] for r in Records(tmp_path / "b")}
 
 
+def test_a_folder_to_reuse_that_holds_no_records_is_refused(data, tmp_path):
+    with pytest.raises(LabError, match="typo: there are no records"):
+        run(toy_protocol(data), tmp_path / "lab", reuse=[tmp_path / "typo"])
+    assert not (tmp_path / "lab").exists()
+
+
 def test_copied_records_bring_the_versions_they_were_made_with(data, tmp_path, monkeypatch):
     with monkeypatch.context() as there:
         there.setattr("oneof.lab.run.versions", lambda device: {"gpu": "big", "torch": "1.0"})
@@ -156,6 +162,26 @@ def test_copied_records_bring_the_versions_they_were_made_with(data, tmp_path, m
     assert outcome.plan.earlier(tmp_path / "here")["versions"] == {"gpu": "big", "torch": "1.0"}
     outcome, _ = run(toy_protocol(data, seeds=(0, 1)), tmp_path / "both", reuse=[tmp_path / "there"])
     assert outcome.plan.earlier(tmp_path / "both")["versions"] == {"gpu": "big", "torch": "1.0, 2.0"}
+
+
+def test_copies_bring_their_versions_from_another_protocol_and_after_a_search(data, tmp_path, monkeypatch):
+    with monkeypatch.context() as there:
+        there.setattr("oneof.lab.run.versions", lambda device: {"torch": "1.0"})
+        run(toy_protocol(data, name="other"), tmp_path / "there")
+    monkeypatch.setattr("oneof.lab.run.versions", lambda device: {"torch": "2.0"})
+    outcome, _ = run(toy_protocol(data), tmp_path / "here", reuse=[tmp_path / "there"])
+    assert outcome.plan.earlier(tmp_path / "here")["versions"] == {"torch": "1.0"}
+    outcome, _ = run(toy_protocol(data), tmp_path / "there")  # beside the other protocol
+    assert outcome.ran == 0
+    assert outcome.plan.earlier(tmp_path / "there")["versions"] == {"torch": "1.0"}
+    reported = Records(tmp_path / "there")
+    searched = {job: r for job, r in reported.by_job.items() if r["config"]["split"]["seed"] == 1000}
+    lines = (tmp_path / "there" / "records.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not any(job in line for job in searched)]
+    (tmp_path / "there" / "records.jsonl").write_text("".join(kept))
+    outcome, _ = run(toy_protocol(data), tmp_path / "later", reuse=[tmp_path / "there"])
+    assert outcome.ran == len(searched)
+    assert outcome.plan.earlier(tmp_path / "later")["versions"] == {"torch": "1.0, 2.0"}
 
 
 def test_the_progress_shows_done_running_failed_and_time_left(data, tmp_path, monkeypatch):
@@ -263,6 +289,31 @@ def test_processes_give_the_same_records_and_a_killed_one_is_replaced(data, tmp_
     a, b = ({r["job"]: without_times(r) for r in Records(tmp_path / name)} for name in ("inline", "local"))
     assert a == b
     assert not any(worker.process.is_alive() for worker in runner.workers)
+
+
+INTERRUPTED = """
+import signal, threading
+from multiprocessing import Pipe
+from oneof.lab import trial
+from oneof.lab.runners.local import work
+from oneof.training.loop import finish_epoch_on_interrupt
+
+def run_job(job, place):
+    with finish_epoch_on_interrupt(active=True) as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        return interrupt.is_set()
+
+trial.run_job = run_job
+ours, theirs = Pipe()
+ours.send({})
+threading.Thread(target=lambda: (print(ours.recv()), ours.close())).start()
+work(theirs, None)
+"""
+
+
+def test_ctrl_c_is_no_business_of_a_worker_that_trains_with_checkpoints():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 def test_a_job_that_kills_its_worker_every_time_is_recorded_as_failed(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,18 @@ def test_a_robbed_job_finds_its_sets_again():
     assert robbed.rule is not None
     assert robbed.rule["robbed"] == 0.1
     assert prepare("digits", robbed.rule).hash == robbed.hash != whole.hash
+
+
+def test_the_draws_of_several_data_sets_share_their_rows(monkeypatch):
+    """A worker gets its jobs split by split, and of every split one data set after the other."""
+    digits, loads = load("digits"), []
+    monkeypatch.setattr(prepared, "load", lambda name: loads.append(name) or replace(digits, name=name))
+    monkeypatch.setattr(
+        prepared, "_drawn", lambda data, rule: Candidates.from_labels(data.y_train, range(10))
+    )
+    prepared._loaded.cache_clear()
+    for seed in range(3):
+        for name in ("a", "b", "c"):
+            prepare(name, {"seed": seed})
+    prepared._loaded.cache_clear()
+    assert loads == ["a", "b", "c"]

@@ -122,6 +122,13 @@ def test_overrides():
     assert override(declared, BenchOptions()) == declared
 
 
+@pytest.mark.parametrize("name", ["table2", "equal-information", "plus-none"])
+def test_where_candidate_sets_choose_the_rules_promise_no_clean_rows(name):
+    rules = override(PROTOCOLS[name], BenchOptions(select_by="covering")).rules()
+    (rule,) = (line for line in rules if line.startswith("Clean rows"))
+    assert rule == "Clean rows: none, neither to learn from nor to choose by."
+
+
 def test_a_row_that_fixes_an_option_keeps_it_unless_it_is_named():
     declared = PROTOCOLS["sensitivity"]
     made = override(declared, BenchOptions(set=["rplg.alpha=0.3", "rplg.meta_lr=0.01"]))
@@ -213,6 +220,18 @@ def test_a_varied_row_keeps_the_row_it_varies():
         ({"set": ["colour=1"]}, "no 'colour'"),
         ({"set": ["lr=fast"]}, "--set lr=fast: lr is 'fast'; give a number"),
         ({"set": ["scaling=foo"]}, "no such scaling; there are none, global"),
+        ({"set": ["scaling=pixels"]}, "no such scaling"),
+        ({"set": ["search.lr=[0, 0.1]"]}, r"--set search.lr=\[0, 0.1\]: lr is .* give a smallest and"),
+        ({"set": ["search.lr=[0.5, 0.1]"]}, "give a smallest and"),
+        ({"set": ["search.weight_decay=[0.5]"]}, "weight_decay is .* give a smallest and"),
+        ({"set": ['search.lr=["a", 1]']}, "lr is 'a'"),
+        ({"set": ['search.scaling=["foo"]']}, "scaling is .*foo.*; give some of none, global"),
+        ({"set": ["search.scaling=[]"]}, "give some of none"),
+        ({"set": ["search.seeds=[]"]}, "a seed is None; give a whole number"),
+        ({"set": ["search.seeds=[0.5]"]}, "a seed is 0.5"),
+        ({"set": ["search.seeds=[9, 10]"]}, "split 9 would be searched on and reported"),
+        ({"splits": 1001}, "split 1000 would be searched on and reported"),
+        ({"set": ["search.configurations=many"]}, "configurations is 'many'; give a whole number"),
         ({"set": ["recipe.schedule=cosin"]}, "--set recipe.schedule=cosin: schedule is 'cosin'; it must be"),
         ({"set": ["recipe.batch_size=0"]}, "--set recipe.batch_size=0: batch_size is 0"),
     ],

@@ -2,9 +2,13 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from oneof.candidates import Candidates
 from oneof.lab import LabError
+from oneof.lab.candidate_pictures import save_heat_map
+from oneof.lab.panels import by_data
 from oneof.lab.paper import TABLES as PAPER
 from oneof.lab.plan import Plan
 from oneof.lab.plots import PLOTS, accuracy_by_cost, unbeaten
@@ -331,3 +335,9 @@ def test_points_that_no_other_beats():
 def test_a_folder_without_records_says_what_to_do(tmp_path):
     with pytest.raises(LabError, match="oneof bench PROTOCOL"):
         read_folder(tmp_path)
+
+
+def test_names_that_look_like_a_formula_are_drawn(tmp_path):
+    sets = Candidates(np.ones((2, 3), dtype=bool), ("$5-$10", "$10_$20", "more"))
+    assert save_heat_map(sets, tmp_path / "map.png").exists()
+    assert by_data(tmp_path / "figure.png", ["$a_$b.csv"], 2.0, lambda axis, d: None, "x").exists()

@@ -236,3 +236,13 @@ def test_a_missing_page_is_told(tmp_path, monkeypatch):
         _served(monkeypatch, "lost", Download(f"{server.url}/lost.rar", "downloads/lost.rar", None, "pll"))
         with pytest.raises(DataError, match="the server answers 404"):
             fetch("lost", tmp_path)
+
+
+def test_a_set_that_no_address_is_known_of_is_not_passed_over(tmp_path):
+    with pytest.raises(DataError, match=r"features.npz is not there \(and 1 more\); get the files from"):
+        fetch("labelme", tmp_path)
+    (tmp_path / "crowd").mkdir()
+    for file in entries()["labelme"].forms[0].files:
+        (tmp_path / file).write_bytes(b"damaged")
+    with pytest.raises(DataError, match="the file is damaged or not official"):
+        fetch("labelme", tmp_path)

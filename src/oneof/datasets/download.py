@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from oneof.datasets.registry import Download, KnownSet, checksum_problem, data_folder, entry
+from oneof.datasets.registry import Download, KnownSet, checksum_problem, data_folder, entry, where_to_put
 from oneof.tables.errors import DataError
 from oneof.tables.files import reading
 
@@ -43,7 +43,7 @@ def fetch(name: str, folder: Path | str | None = None, progress: Shown | None = 
     if form is not None and not form.problems(folder):
         return [f"{known.name}: already there and right, in {folder}."]
     if not known.downloads:
-        return [f"{known.name}: nothing to fetch."]
+        raise DataError(where_to_put(known, folder) if form is None else form.problems(folder)[0])
     return [_bring(known, download, folder, progress) for download in known.downloads]
 
 

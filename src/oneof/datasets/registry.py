@@ -210,9 +210,10 @@ def where_to_put(known: KnownSet, folder: Path) -> str:
     form = min(known.forms, key=lambda f: len(f.missing(folder)))
     missing = form.missing(folder)
     others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    fetched = f"run `oneof data fetch {known.name}`, or " if known.downloads else ""
     return (
-        f"{known.name}: {folder / missing[0]} is not there{others}; run `oneof data fetch {known.name}`, "
-        f"or get the files from {known.source} and put them there. Have you got them in another folder? "
+        f"{known.name}: {folder / missing[0]} is not there{others}; {fetched}"
+        f"get the files from {known.source} and put them there. Have you got them in another folder? "
         f"Set ONEOF_DATA to the one that holds {missing[0]}."
     )
 

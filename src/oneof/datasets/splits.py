@@ -1,8 +1,8 @@
 """Which rows are for training, for validation and for testing.
 
 Every function takes a seed and draws from its own generator: the global random state is neither
-read nor changed. With labels the parts are stratified: a class of m rows gives a part of share s
-either floor(m s) or ceil(m s) rows. A class with one row stays in training.
+read nor changed. With labels the parts are stratified as far as the classes allow: small ones may give a
+part a row more or less than their share. A class with one row stays in training.
 """
 
 from __future__ import annotations

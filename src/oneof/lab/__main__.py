@@ -33,7 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
             *names, type=kind, nargs=several, choices=literal_words(hint), default=option.default
         )
     given = sys.argv[1:] if arguments is None else arguments
-    return BenchOptions(**vars(parser.parse_args(given))).run(given)
+    try:
+        return BenchOptions(**vars(parser.parse_args(given))).run(given)
+    except (ValueError, OSError, RuntimeError) as error:
+        sys.exit(f"oneof: {error}")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from oneof.lab import LabError
 
 if TYPE_CHECKING:
     from oneof.lab.runners import Runner
@@ -88,9 +90,10 @@ class BenchOptions:
             for known in PROTOCOLS.values():
                 print(f"{known.name:<{width}}{known.title}")
             return 0
+        told = sys.argv[1:] if given is None else ["bench", *given]
+        given_once(told, [f"--{f.name}" for f in fields(self) if f.default == ()])
         chosen = override(protocol(self.protocol), self)
         folder = self.out or Path("runs") / "bench" / chosen.name
-        told = sys.argv[1:] if given is None else ["bench", *given]
         try:
             outcome = run_lab(
                 chosen,
@@ -119,7 +122,6 @@ class BenchOptions:
             from oneof.lab.runners.ray import RayRunner
 
             return RayRunner(self.address, self.device, self.speed)
-        from oneof.lab import LabError
         from oneof.lab.runners.local import LocalRunner
         from oneof.training.recipe import choose_device
 
@@ -128,6 +130,14 @@ class BenchOptions:
         except ValueError as error:
             raise LabError(str(error)) from None
         return LocalRunner(self.workers, device, self.speed)
+
+
+def given_once(arguments: list[str], names: list[str]) -> None:
+    """Parsers take the last of several and say nothing."""
+    found = [argument.partition("=")[0] for argument in arguments]
+    for name in names:
+        if found.count(name) > 1:
+            raise LabError(f"{name} is given more than once: write all its values behind one {name}.")
 
 
 def recorded(arguments: list[str]) -> list[str]:

@@ -36,8 +36,9 @@ def save_heat_map(candidates: Candidates, path: Path) -> Path:
         axes.grid(visible=False)
         if k <= 40:
             names = [str(name)[:20] for name in candidates.classes]
-            axes.set_xticks(range(k), names, rotation=90, fontsize=7)
-            axes.set_yticks(range(k), names, fontsize=7)
+            looks = {"fontsize": 7, "parse_math": False}  # a class may be called $5-$10
+            axes.set_xticks(range(k), names, rotation=90, **looks)
+            axes.set_yticks(range(k), names, **looks)
         axes.set_title("candidates that occur together")
         return save(figure, path, ["png"])
 

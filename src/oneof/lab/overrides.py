@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from oneof.datasets.registry import entry as data_entry
-from oneof.datasets.scaling import SCALINGS
 from oneof.lab import LabError
 from oneof.lab.bench import BenchOptions
 from oneof.lab.prepared import is_file, is_table
 from oneof.lab.protocol import Protocol, Row
 from oneof.lab.protocols import NETS
-from oneof.lab.search import Search
+from oneof.lab.search import SCALINGS_OF_TABLES, Search
 from oneof.methods import list_methods, make_method
 from oneof.training import Recipe
 from oneof.views.images import POLICIES
 
-WORDS = {"policy": tuple(POLICIES), "scaling": tuple(SCALINGS)}
+WORDS = {"policy": tuple(POLICIES), "scaling": SCALINGS_OF_TABLES}
 """What some settings must be one of."""
 
 
@@ -64,6 +63,9 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
             Recipe(**{**made.recipe, **made.report_recipe, **shared})
         except (TypeError, ValueError) as error:
             raise LabError(f"--set {setting}: {error}") from None
+    search = made.search
+    if search is not None and not search.grids and (both := set(search.seeds) & set(made.seeds)):
+        raise LabError(f"split {min(both)} would be searched on and reported: give other search.seeds.")
     return made
 
 

@@ -108,7 +108,7 @@ def by_data(
         return None
     with panels(len(data), height, **options) as (figure, axes):
         for axis, d in zip(axes, data):
-            axis.set_title(name(d), fontsize=9)
+            axis.set_title(name(d), fontsize=9, parse_math=False)  # a file may be called $a_$b.csv
             axis.set_xlabel(x)
             draw(axis, d)
         axes[0].set_ylabel(y)

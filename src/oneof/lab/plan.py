@@ -237,6 +237,21 @@ class Plan:
         file = self._file(folder)
         return read_plan(file) if file.exists() else {}
 
+    def needed(self, earlier: Mapping[str, Any]) -> set[str]:
+        """All jobs of the table: these, and those of an earlier plan that stay beside them."""
+        return {job.hash for cell in self.cells for job in cell.jobs} | _named(self.beside(earlier))
+
+    def makers(self, folder: Path, jobs: set[str]) -> Iterator[Mapping[str, str]]:
+        """The versions of a folder's plans that have these jobs; the one of this protocol speaks first."""
+        own = self._file(folder)
+        for file in sorted(folder.glob("plan-*.json"), key=lambda file: (file != own, file)):
+            if jobs:
+                plan = read_plan(file)
+                named = _named(plan["cells"])
+                if named & jobs:
+                    yield plan["versions"]
+                jobs = jobs - named
+
     def without(self, earlier: Mapping[str, Any]) -> list[str]:
         """Reported rows of an earlier plan that this one lacks and that cannot stand beside it."""
         here = {(cell.data, cell.net, cell.entry.label) for cell in self.cells}
@@ -247,6 +262,11 @@ class Plan:
 
     def _file(self, folder: Path) -> Path:
         return folder / f"plan-{self.protocol.name}.json"
+
+
+def _named(cells: list[dict[str, Any]]) -> set[str]:
+    """All jobs of a stored plan's cells."""
+    return {job for c in cells for jobs in (*c["search"], c["report"]) for job in jobs}
 
 
 PARTS = {"protocol": dict, "command": str, "versions": dict, "left_out": dict, "data": dict, "cells": list}

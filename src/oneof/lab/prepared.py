@@ -150,7 +150,7 @@ def without_truth(candidates: Candidates, share: float) -> Candidates:
     return Candidates(mask, candidates.classes, truth, truth_may_be_outside=True, source="robbed sets")
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=16)  # as many as above: all draws of a data set then share its rows
 def _loaded(name: str) -> DataSet:
     return load(name)
 

@@ -175,6 +175,8 @@ def device_of(record: Record) -> str | None:
 
 def pack(folder: str | os.PathLike[str]) -> Path:
     """Move all records of a folder into one compressed file, in the order of their jobs' hashes."""
+    if not Path(folder).is_dir():
+        raise LabError(f"{folder}: there is no such folder.")
     with alone(Path(folder)):
         records = Records(folder)
         if records.damaged:
@@ -192,13 +194,15 @@ def pack(folder: str | os.PathLike[str]) -> Path:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """One lab at a time in a folder; its lock is freed however the process ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    only_plain_entries(folder, (".lock",), LabError)  # locking a link empties what it leads to
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        only_plain_entries(folder, (".lock",), LabError)  # locking a link empties what it leads to
         lock = FileLock(folder / ".lock").acquire(timeout=0)
     except Timeout:
         raise LabError(
             f"another lab is writing to {folder}.\n  Wait until it is done, or give another folder with --to."
         ) from None
+    except OSError as error:
+        raise LabError(f"{folder}: nothing can be kept there: {why_not_written(error)}") from error
     with lock:
         yield

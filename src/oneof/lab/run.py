@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 
 import oneof
-from oneof.lab import LAB_VERSION
+from oneof.lab import LAB_VERSION, LabError
 from oneof.lab.plan import Plan, joined
 from oneof.lab.progress import JobTimes, LabProgress
 from oneof.lab.protocol import Protocol
@@ -72,6 +73,10 @@ def run_lab(
     def say(text: str) -> None:
         print(text, file=stream or sys.stderr)
 
+    others = [Records(other) for other in reuse]
+    for other in others:
+        if not len(other):
+            raise LabError(f"--reuse {other.folder}: there are no records; give the folder of a lab.")
     plan = Plan(protocol, Records(folder), strict)  # what cannot run is refused before the folder is touched
     with alone(folder):
         records = plan.records = Records(folder)  # another lab may have written until now
@@ -87,22 +92,16 @@ def run_lab(
                 f"{folder} had {len(gone)} other rows of {protocol.name}, such as {gone[0]}: their records "
                 "stay, but reports will show this command's rows only"
             )
-        others = [Records(other) for other in reuse]
         running = folder / "running"
         known_before = set(records.by_job)
-        queue = _ready(plan, records, others, running)
-        copied = set(records.by_job) - known_before
+        makers: list[Mapping[str, str]] = []  # who only looks or copies does not sign
+        queue = _ready(plan, records, others, running, makers)
+        makers[:0] = plan.makers(folder, known_before & plan.needed(earlier))
         here = versions(runner.place.device)
-        goes_on = earlier and (plan.done or plan.beside(earlier))
-        makers = [earlier["versions"]] if goes_on else []
-        makers += [plan.earlier(o.folder).get("versions", {}) for o in others if copied & set(o.by_job)]
-        made_with = all_versions(*makers) or here  # who only looks or copies does not sign
-        signed = all_versions(made_with, here)
-        facts = {"command": command, "versions": made_with}
-        if not queue and plan.complete:
-            plan.save(folder, facts)
-            return Outcome(plan, 0, plan.failed())
+        facts = {"command": command, "versions": all_versions(*makers) or here}
         plan.save(folder, facts)
+        if not queue and plan.complete:
+            return Outcome(plan, 0, plan.failed())
         known = (record for found in (records, *others) for record in found)
         times = JobTimes(known, minutes, runner.place.device_name)
         runner.keep_checkpoints(running, times.until)
@@ -124,13 +123,17 @@ def run_lab(
                 ended = [record for record in arrived if record["status"] != "stopped"]
                 for record in ended:
                     records.add(record)
-                if ended and facts["versions"] != signed:
-                    facts["versions"] = signed
-                    plan.save(folder, facts)
+                    if record["status"] == "ok":  # now that it is on the disk
+                        shutil.rmtree(running / record["job"], ignore_errors=True)
                 ran, left = ran + len(ended), left + len(arrived) - len(ended)
                 progress.update(arrived)
-                if ended and (more := _ready(plan, records, others, running)):
+                if not ended:
+                    continue
+                more = _ready(plan, records, others, running, makers)
+                signed = all_versions(*makers, here)
+                if more or facts["versions"] != signed:
                     # a search has ended: reports of the unfinished lab see its choice
+                    facts["versions"] = signed
                     queue.extend(more)
                     plan.save(folder, facts)
         plan.save(folder, facts)
@@ -139,16 +142,23 @@ def run_lab(
         return Outcome(plan, ran, plan.failed(), left)
 
 
-def _ready(plan: Plan, records: Records, others: list[Records], running: Path) -> deque[Job]:
-    """Jobs to run now. What another lab has done is copied, which may make further jobs ready."""
+def _ready(
+    plan: Plan, records: Records, others: list[Records], running: Path, makers: list[Mapping[str, str]]
+) -> deque[Job]:
+    """Jobs to run now. What another lab has done is copied, which may make further jobs ready; the versions
+    that it was made with join `makers`."""
     queue: list[Job] = []
+    copied: dict[Path, set[str]] = defaultdict(set)
     while jobs := list(plan.ready()):
         for job in jobs:
-            done = next((r for other in others if (r := other.get(job.hash)) and r["status"] == "ok"), None)
-            if done is None:
+            done = (other for other in others if (r := other.get(job.hash)) and r["status"] == "ok")
+            if (other := next(done, None)) is None:
                 queue.append(job)
             else:
-                records.add(done)
+                records.add(other.by_job[job.hash])
+                copied[other.folder].add(job.hash)
+    for folder, theirs in copied.items():
+        makers += plan.makers(folder, theirs)
     # what was begun comes first, then split by split: a lab that ends early leaves whole columns
     queue.sort(key=lambda job: (not (running / job.hash).exists(), job.config["split"]["seed"]))
     return deque(queue)

@@ -18,9 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from oneof.datasets.scaling import SCALINGS
 from oneof.lab.records import Record
 from oneof.methods import make_method
+from oneof.training.recipe import check_number
 
+SCALINGS_OF_TABLES = tuple(kind for kind in SCALINGS if kind != "pixels")
 Criterion = Literal["accuracy", "covering", "approximated"]
 """What chooses epoch and configuration: clean labels (the paper's way), or candidate sets alone."""
 
@@ -41,6 +44,20 @@ class Search:
     grids: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     """Method, hyper-parameter, values: where trainings are dear, all combinations of a few values instead of
     random draws. Methods without a grid keep what they have."""
+
+    def __post_init__(self) -> None:
+        """Raise on values that cannot be meant."""
+        check_number("configurations", self.configurations, 1, whole=True)
+        for seed in (self.seed, *(self.seeds or (None,))):
+            check_number("a seed", seed, whole=True)
+        for name in ("lr", "weight_decay"):
+            values = getattr(self, name)
+            for value in values:
+                check_number(name, value)
+            if len(values) != 2 or not 0 < values[0] <= values[1]:
+                raise ValueError(f"{name} is {values}; give a smallest and a largest value, both above 0.")
+        if not self.scaling or not set(self.scaling) <= set(SCALINGS_OF_TABLES):
+            raise ValueError(f"scaling is {self.scaling}; give some of {', '.join(SCALINGS_OF_TABLES)}.")
 
 
 def configurations(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import traceback
 import warnings
@@ -69,8 +68,6 @@ def run_job(job: Job, place: Place = HERE) -> Record:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             record |= {"status": "ok", "result": run_trial(job.config, place, run)}
-        if run is not None:
-            shutil.rmtree(run.folder, ignore_errors=True)
     except OutOfTime:
         record["status"] = "stopped"
     except Exception as error:

@@ -130,6 +130,8 @@ def _in_environment(variables: Mapping[str, str]) -> Iterator[None]:
 def work(pipe: Connection, place: Place) -> None:
     """The life of a worker: take a configuration, train, send the record; end with the lab."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the lab's business
+    if hasattr(signal, "pthread_sigmask"):  # a training with checkpoints would listen for it again
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
