@@ -76,10 +76,20 @@ def test_every_command_is_understood(command):
     assert callable(made.run)
 
 
-def test_the_table_of_results_is_that_of_the_records():
-    def mean(protocol, method):
-        return f"{lookup(f'results/table1/summary.json:{protocol}/by data/cifar10/{method}/mean'):.2f}"
+def mean(protocol, method, digits=2):
+    return f"{lookup(f'results/table1/summary.json:{protocol}/by data/cifar10/{method}/mean'):.{digits}f}"
 
+
+def test_the_picture_of_results_is_that_of_the_records():
+    picture = (ROOT / "docs" / "static" / "results.svg").read_text(encoding="utf-8")
+    none = [("images-no-clean", method) for method in ("proden", "rplg-nm", "rplg+")]
+    clean = [("images", "rplg"), ("images", "rplg+")]
+    both = [("images-equal-information", method) for method in ("proden", "rplg+")]
+    drawn = re.findall(r">(\d\d\.\d)</text>", picture)
+    assert drawn == [mean(*cell, digits=1) for cell in none + clean + both]
+
+
+def test_the_table_of_results_is_that_of_the_records():
     none, paper, equal = "images-no-clean", "images", "images-equal-information"
     rows = [
         re.findall(r"\d\d\.\d\d", line) for line in TEXT.splitlines() if line.startswith("|") and "." in line
