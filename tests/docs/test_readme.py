@@ -101,6 +101,19 @@ def test_the_table_of_results_is_that_of_the_records():
     ]
 
 
+def test_the_numbers_below_the_table_are_those_of_the_records():
+    text = " ".join(TEXT.split())
+    rplg, plus, proden = (mean("images-long", method) for method in ("rplg", "rplg+", "proden"))
+    assert f"reaches {plus}, PRODEN {proden} and published RPLG {rplg} (one seed)" in text
+    cells = lookup("results/table1/summary.json:images/by data/cifar100")
+    ahead = [cells["rplg+"]["mean"] - cells[rival]["mean"] for rival in cells if rival != "rplg+"]
+    assert f"(two seeds): {min(ahead):.1f} to {max(ahead):.1f} points ahead of PRODEN, RPLG and" in text
+    assert set(cells) == {"proden", "rplg", "rplg-nm", "rplg+"}, "other rivals have been trained"
+    tiny = lookup("results/table1/summary.json:images-tiny/by data/tiny-imagenet")
+    behind = tiny["rplg"]["mean"] - tiny["rplg+"]["mean"]
+    assert f"published RPLG {behind + 1e-9:.1f} points ahead on TinyImageNet" in text
+
+
 def test_snippets_import_only_what_the_install_line_installs():
     line = re.search(r"pip install .*", TEXT)[0]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
