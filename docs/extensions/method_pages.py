@@ -61,10 +61,21 @@ def escaped(line: str) -> str:
     return re.sub(r"^([+#-])", r"\\\1", line)
 
 
+NEEDS = {
+    "oracle": "the true labels: it is the upper end of a comparison, not a method to use",
+    "clean-only": "clean rows alone",
+    "crowd": "answers and who gave them: without these, candidate sets",
+}
+SAYS = {
+    "clean-only": "--candidates labels --clean checked.csv",
+    "crowd": "--candidates candidates.npz --id task",
+}
+"""What a method needs to be told on the command line, where it is not `--candidates labels`."""
+
+
 def needs(info: MethodInfo) -> str:
-    if info.name == "oracle":
-        return "the true labels: it is the upper end of a comparison, not a method to use"
-    return "sets, and clean rows if there are any" if info.cls().clean_rows(1) else "candidate sets only"
+    sets = "sets, and clean rows if there are any" if info.cls().clean_rows(1) else "candidate sets only"
+    return NEEDS.get(info.name, sets)
 
 
 def method_page(info: MethodInfo) -> str:
@@ -87,19 +98,18 @@ def method_page(info: MethodInfo) -> str:
     lines = [f"# {title_of(info)}", "", escaped(info.summary), "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in facts.items()]
     call = f'PartialLabelClassifier("{info.name}")'
+    given = "candidates, clean=checked" if info.name == "clean-only" else "candidates"
     lines += [
         "",
         "```{code-block} python",
-        f"from oneof import PartialLabelClassifier\n\nmodel = {call}.fit(X, candidates)",
-    ]
-    lines += [
-        "```",
-        "",
-        "```{code-block} bash",
-        f"oneof fit table.csv --candidates labels --method {info.name}",
+        f"from oneof import PartialLabelClassifier\n\nmodel = {call}.fit(X, {given})",
         "```",
         "",
     ]
+    if info.name != "oracle":  # no table says which label is the true one
+        told = SAYS.get(info.name, "--candidates labels")
+        command = f"oneof fit table.csv {told} --method {info.name}"
+        lines += ["```{code-block} bash", command, "```", ""]
     lines += ["## Paper and deviations", "", as_markdown(rest.strip() or text), ""]
     if info.cls.__module__.startswith("oneof.methods.rplg"):
         lines += ["All equations, and what the paper leaves open: [RPLG in this library](../../rplg.md).", ""]

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from oneof.lab.records import Records
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 # figures that are no results: settings, versions, definitions
@@ -50,6 +52,37 @@ def test_figures_come_from_records(page):
 
 def test_all_tutorials_are_looked_at():
     assert {f"tutorials/{page.name}" for page in (DOCS / "tutorials").glob("*.md")} <= set(ALLOWED)
+
+
+def test_why_the_prior_has_the_numbers_of_the_records():
+    text = " ".join((DOCS / "why-the-prior.md").read_text(encoding="utf-8").split())
+    tests = {}
+    for record in Records(DOCS.parent / "results" / "table1"):
+        config, result = record["config"], record["result"]
+        key = config["data"]["name"], config["method"]["name"], config["information"], result["epochs"]
+        tests.setdefault(key, {})[config["split"]["seed"]] = 100 * result["test"]
+
+    def cell(data, method, *seeds, information="select", epochs=70):
+        found = tests[data, method, information, epochs]
+        return f"{sum(found[seed] for seed in seeds) / len(seeds) + 1e-9:.1f}"  # 88.15 is 88.2
+
+    for name, data, seeds in (
+        ("CIFAR-10, three seeds", "cifar10", (0, 1, 2)),
+        ("CIFAR-100, seed 0", "cifar100", (0,)),
+        ("Fashion-MNIST, seed 0", "fmnist", (0,)),
+    ):
+        none, prior = cell(data, "rplg-nm", *seeds), cell(data, "rplg+", *seeds, information="none")
+        row = [none, prior, cell(data, "rplg", *seeds), cell(data, "rplg+", *seeds)]
+        assert f"| {name} | {' | '.join(row)} |" in text
+    rplg, plus = cell("fmnist", "rplg", 0, 1, 2), cell("fmnist", "rplg+", 0, 1, 2)
+    assert cell("fmnist", "rplg-nm", 0, 1, 2) == plus
+    assert f"over three seeds it has {rplg}, RPLG-NM and RPLG+ {plus}" in text
+    assert f"nothing else changed, has {cell('cifar100', 'rplg-prior', 0)} (seed 0)" in text
+    grown = [
+        f"from {cell('cifar10', method, 0)} to {cell('cifar10', method, 0, epochs=250)}"
+        for method in ("rplg+", "proden", "rplg")
+    ]
+    assert f"RPLG+ goes {grown[0]} and PRODEN {grown[1]}, but published RPLG {grown[2]}:" in text
 
 
 def test_figures_are_found_where_they_count():

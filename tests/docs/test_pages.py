@@ -41,6 +41,20 @@ def page_of(name):
     return method_pages.method_page(info)
 
 
+@pytest.mark.parametrize(
+    ("name", "learns_from", "told"),
+    [
+        ("proden", "candidate sets only", "--candidates labels --method proden\n"),
+        ("crowd", "answers and who gave them", "--candidates candidates.npz --id task --method crowd\n"),
+        ("clean-only", "clean rows alone", "--candidates labels --clean checked.csv --method clean-only\n"),
+    ],
+)
+def test_the_page_of_a_method_says_what_it_needs(name, learns_from, told):
+    assert f"| learns from | {learns_from}" in page_of(name)
+    assert told in page_of(name)
+    assert "oneof fit" not in page_of("oracle"), "no table holds the true labels"
+
+
 def test_the_page_of_the_default_method_has_its_numbers():
     mean = lookup("results/rplg_plus/summary.json:plus-paper/mlp/lost/rplg+/mean")
     assert f"Lost {mean:.2f} ± " in page_of("rplg+")

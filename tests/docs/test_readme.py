@@ -76,10 +76,20 @@ def test_every_command_is_understood(command):
     assert callable(made.run)
 
 
-def test_the_table_of_results_is_that_of_the_records():
-    def mean(protocol, method):
-        return f"{lookup(f'results/table1/summary.json:{protocol}/by data/cifar10/{method}/mean'):.2f}"
+def mean(protocol, method, digits=2):
+    return f"{lookup(f'results/table1/summary.json:{protocol}/by data/cifar10/{method}/mean'):.{digits}f}"
 
+
+def test_the_picture_of_results_is_that_of_the_records():
+    picture = (ROOT / "docs" / "static" / "results.svg").read_text(encoding="utf-8")
+    none = [("images-no-clean", method) for method in ("proden", "rplg-nm", "rplg+")]
+    clean = [("images", "rplg"), ("images", "rplg+")]
+    both = [("images-equal-information", method) for method in ("proden", "rplg+")]
+    drawn = re.findall(r">(\d\d\.\d)</text>", picture)
+    assert drawn == [mean(*cell, digits=1) for cell in none + clean + both]
+
+
+def test_the_table_of_results_is_that_of_the_records():
     none, paper, equal = "images-no-clean", "images", "images-equal-information"
     rows = [
         re.findall(r"\d\d\.\d\d", line) for line in TEXT.splitlines() if line.startswith("|") and "." in line
@@ -89,6 +99,19 @@ def test_the_table_of_results_is_that_of_the_records():
         [mean(paper, "rplg"), f"{published('table1', 'rplg', 'cifar10')[0]:.2f}"],
         [mean(none, "rplg+"), mean(paper, "rplg+"), mean(equal, "rplg+")],
     ]
+
+
+def test_the_numbers_below_the_table_are_those_of_the_records():
+    text = " ".join(TEXT.split())
+    rplg, plus, proden = (mean("images-long", method) for method in ("rplg", "rplg+", "proden"))
+    assert f"reaches {plus}, PRODEN {proden} and published RPLG {rplg} (one seed)" in text
+    cells = lookup("results/table1/summary.json:images/by data/cifar100")
+    ahead = [cells["rplg+"]["mean"] - cells[rival]["mean"] for rival in cells if rival != "rplg+"]
+    assert f"(two seeds): {min(ahead):.1f} to {max(ahead):.1f} points ahead of PRODEN, RPLG and" in text
+    assert set(cells) == {"proden", "rplg", "rplg-nm", "rplg+"}, "other rivals have been trained"
+    tiny = lookup("results/table1/summary.json:images-tiny/by data/tiny-imagenet")
+    behind = tiny["rplg"]["mean"] - tiny["rplg+"]["mean"]
+    assert f"published RPLG {behind + 1e-9:.1f} points ahead on TinyImageNet" in text
 
 
 def test_snippets_import_only_what_the_install_line_installs():
