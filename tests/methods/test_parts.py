@@ -121,6 +121,17 @@ def test_independent_copy_starts_elsewhere_and_leaves_the_original_alone():
     assert other.features[1].running_mean.abs().max() == 0
 
 
+def test_frozen_features_stay_in_an_independent_copy():
+    """Nothing would ever train them again."""
+    net = build_net("mlp", 3, 2, hidden=(4,))
+    net(torch.randn(8, 3))
+    net.features.requires_grad_(False)
+    other = independent_copy(net)
+    for name, value in net.features.state_dict().items():
+        assert torch.equal(value, other.features.state_dict()[name])
+    assert not torch.equal(other.head.weight, net.head.weight)
+
+
 # ---- projection ---------------------------------------------------------------------------------
 
 
