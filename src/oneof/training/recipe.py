@@ -185,6 +185,21 @@ class EarlyStopping:
         self.best, self.best_epoch = values["best"], values["best_epoch"]
 
 
+def check_weights(net: nn.Module, dtype: torch.dtype, example: Tensor) -> None:
+    """Raise where a network has nothing to train, or weights of a type that rows are not learned from in."""
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise TrainingError(
+            "no weight of the network is trained: requires_grad is False for all.\n"
+            "  Leave it True at least for the last layer."
+        )
+    inputs = example.dtype if example.is_floating_point() else dtype
+    if dtype not in (torch.float32, torch.float64) or inputs != dtype:
+        raise TrainingError(
+            f"the network's weights are {dtype}; they must be torch.float32 (on tables also torch.float64).\n"
+            "  Give net.float(); precision='bf16' computes its features in bf16 all the same."
+        )
+
+
 def check_batch_norm(net: nn.Module, example: Tensor, rows: int, clean_rows: int) -> None:
     """Raise where one of a step's passes, of rows with candidates and of clean rows in the loss, has one row
     and the network normalises by the rows of a pass."""
