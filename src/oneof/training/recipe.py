@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from oneof.methods.base import State, StepInfo
+from oneof.methods.base import State, StepInfo, plain_numbers
 from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.nets import Net
 from oneof.nets.fast import can_be_wrapped, takes_channels_last
@@ -71,6 +71,7 @@ class Recipe:
     def __post_init__(self) -> None:
         """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
         workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
+        plain_numbers(self)
         for name, hint in get_type_hints(Recipe).items():
             value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
             if words is not None and value not in words and not (optional and value is None):
