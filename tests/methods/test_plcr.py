@@ -155,4 +155,4 @@ def test_the_weight_ramps_and_stays():
     # the authors' setting: 100 of 200 epochs
     paper = Plcr()
     assert [paper.weight_at(step_at(e, 200)) for e in (0, 50, 100, 199)] == pytest.approx([0, 0.5, 1, 1])
-    assert Plcr(ramp=0.0).weight_at(step_at(1, 200)) == 1
+    assert [Plcr(weight=3.0, ramp=0.0).weight_at(step_at(e, 200)) for e in (0, 1)] == [3, 3]

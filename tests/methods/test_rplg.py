@@ -316,11 +316,28 @@ def test_a_learning_rate_of_zero_changes_nothing():
     assert made.state.optimisers["meta"].param_groups[0]["lr"] == 0
 
 
-def test_a_look_ahead_with_dropout_is_not_recorded():
+class OwnDropout(torch.nn.Module):
+    """Drops out by a function, as networks of one's own do."""
+
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.1, self.training)
+
+
+def test_a_look_ahead_that_repeats_draws_is_not_recorded():
     net = build_net("mlp", D, C, hidden=(8,))
-    dropped = Net(torch.nn.Sequential(net.features, torch.nn.Dropout(0.1)), net.head)
+    dropped, own = (
+        Net(torch.nn.Sequential(net.features, part), net.head)
+        for part in (torch.nn.Dropout(0.1), OwnDropout())
+    )
     mask = torch.ones(4, C, dtype=torch.bool)
-    for method, made, expected in ((Rplg(), net, True), (Rplg(), dropped, False), (RplgNm(), dropped, True)):
+    again = Rplg(meta_gradient="difference")
+    for method, made, expected in (
+        (again, net, True),
+        (again, dropped, False),
+        (again, own, False),
+        (Rplg(), dropped, True),  # passes no row twice
+        (RplgNm(), dropped, True),
+    ):
         values = dict.fromkeys(("epochs", "batch_size", "steps_per_epoch"), 4)
         task = Task(
             made,

@@ -199,6 +199,20 @@ def test_unwrapping_leaves_the_net_as_it_was():
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_features_with_a_part_of_the_same_name_as_the_wrappers(first):
+    parts = {"proj": nn.Linear(3, 3), "inner": nn.ModuleDict({"proj": nn.Linear(3, 3)})}
+    features = nn.Module()
+    for name in parts if first else reversed(parts):
+        features.add_module(name, parts[name])
+    plain = Net(features, nn.Linear(3, 2))
+    wrapped = with_fast_features(copy.deepcopy(plain), torch.bfloat16, False)
+    state = wrapped.state_dict()
+    assert state.keys() == plain.state_dict().keys()
+    assert all(torch.equal(value, state[name]) for name, value in plain.state_dict().items())
+    wrapped.load_state_dict(state)
+
+
 def test_a_copy_is_a_net_of_its_own():
     net = with_fast_features(net_of(), torch.bfloat16, True)
     twin = copy.deepcopy(net)

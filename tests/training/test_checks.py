@@ -38,6 +38,22 @@ def test_clean_only_learns_from_one_clean_row():
     assert np.isfinite(model.predict_proba(x)).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_another_type_are_refused_before_the_training(dtype):
+    images = np.random.default_rng(0).integers(0, 255, size=(8, 1, 4, 4)).astype(np.uint8)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 2)).to(dtype)
+    model = PartialLabelClassifier("proden", net=net, epochs=1, device="cpu")
+    with pytest.raises(TrainingError, match=rf"weights are {dtype}(.|\n)*net\.float\(\)"):
+        model.fit(images, np.eye(2, dtype=bool)[np.arange(8) % 2])
+
+
+def test_a_network_that_is_frozen_as_a_whole():
+    x, y = blobs()
+    net = nn.Linear(x.shape[1], C).requires_grad_(False)
+    with pytest.raises(TrainingError, match=r"no weight of the network is trained(.|\n)*last layer"):
+        PartialLabelClassifier("proden", net=net, device="cpu").fit(x, random_candidates(y))
+
+
 def test_maps_of_an_image_are_enough_to_normalise_by():
     images = np.random.default_rng(0).integers(0, 255, size=(8, 1, 8, 8)).astype(np.float32)
     net = nn.Sequential(

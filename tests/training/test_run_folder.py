@@ -54,6 +54,20 @@ def test_what_was_trained_when_the_time_was_up_is_kept(tmp_path):
     assert json.loads((tmp_path / "done").read_text())["epochs"] == 9
 
 
+def test_numbers_of_numpy_are_written_as_others_are(tmp_path):
+    numbers = {
+        "epochs": np.int64(6),
+        "checkpoint_every": np.int64(2),
+        "seed": np.int64(0),
+        "lr": np.float32(0.25),
+    }
+    method = Rplg(alpha=np.float32(0.5), meta_lr=np.float32(0.125))
+    with pytest.raises(Killed):
+        fit(method, recipe=numbers, run=Run(tmp_path), progress=KillAfter(5))
+    plain = {"recipe": {**RECIPE, "seed": 0, "lr": 0.25}}
+    assert_same_fit(fit(Rplg(meta_lr=0.125), run=Run(tmp_path), **plain), fit(Rplg(meta_lr=0.125), **plain))
+
+
 # ---- other content ----------------------------------------------------------------------------
 
 

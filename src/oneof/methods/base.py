@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from oneof.candidates.annotations import Answers
+from oneof.candidates.cells import native
 from oneof.candidates.compact import BLOCK
 from oneof.methods.rows import CandidateRows
 from oneof.methods.state import RowState, State
@@ -18,21 +19,9 @@ from oneof.methods.targets import uniform, weighed
 from oneof.nets import Net
 
 __all__ = [
-    "Batch",
-    "CandidateRows",
-    "CleanBatch",
-    "Method",
-    "MethodInfo",
-    "Restart",
-    "RowState",
-    "State",
-    "StepInfo",
-    "Task",
-    "hyper",
-    "list_methods",
-    "make_method",
-    "register",
-]
+    "Batch", "CandidateRows", "CleanBatch", "Method", "MethodInfo", "Restart", "RowState", "State",
+    "StepInfo", "Task", "hyper", "list_methods", "make_method", "plain_numbers", "register",
+]  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -170,6 +159,9 @@ class Method:
     """Whether it draws from torch's default generators, not only from `step.generator`. Trainings that do
     wait for one another in threads."""
 
+    def __post_init__(self) -> None:
+        plain_numbers(self)
+
     def __init_subclass__(cls, **more: Any) -> None:
         """Whoever writes another loss says again what can be done with it: a parent's word is for its own."""
         super().__init_subclass__(**more)
@@ -263,6 +255,12 @@ class Method:
     def params(self) -> dict[str, Any]:
         """Hyper-parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def plain_numbers(settings: Any) -> None:
+    """Numbers of NumPy, as searches over arrays give them, become Python's: files hold no others."""
+    for field in dataclasses.fields(settings):
+        object.__setattr__(settings, field.name, native(getattr(settings, field.name)))
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ Adapted on tables: there is one view, the row itself. The consistency term keeps
 update is PRODEN's, so that PLCR is PRODEN with a ramp plus the loss on non-candidates.
 
 Deviations: T is a share of the training, so that λ arrives whatever its length (the authors have 100 of
-200 epochs; some ports overwrite λ by its first value, which is 0). log(1 − p) is exact in log space, where
-the authors add 10⁻⁷ to its argument, which takes the gradient away from labels that are surely wrong
-and yet believed. No search range is published: the ranges here are ours.
+200 epochs; some ports overwrite λ by its first value, which is 0). With ramp 0 it is there from the first
+step: no epoch of L_sup alone makes w sure of a candidate before anything holds it back. log(1 − p) is
+exact in log space, where the authors add 10⁻⁷ to its argument, which takes the gradient away from labels
+that are surely wrong and yet believed. No search range is published: the ranges here are ours.
 """
 
 from collections.abc import Hashable
@@ -40,7 +41,7 @@ class Plcr(Proden):
     """All views agree on one distribution over the candidates; all other labels are pushed down."""
 
     weight: float = hyper(1.0, choices=(0.5, 1.0, 2.0), text="λ, the final weight of the consistency term")
-    ramp: float = hyper(0.5, choices=(0.25, 0.5, 1.0), text="share of the epochs over which λ grows from 0")
+    ramp: float = hyper(0.5, choices=(0.25, 0.5, 1.0), text="share of the epochs in which λ grows; 0: none")
 
     views = ("weak", "strong", "strong2")
     capturable = True

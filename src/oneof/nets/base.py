@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
 
@@ -158,3 +159,25 @@ def peek(net: nn.Module, x: Tensor) -> Tensor:
     """Logits in the mode the net is in, without a gradient and without a trace in its statistics."""
     with frozen_statistics(net):
         return net(x)
+
+
+# parts of torch that draw in their forward pass; dropout is asked for its probability
+DRAWING = (nn.RReLU, nn.RNNBase, nn.MultiheadAttention, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
+
+
+def may_draw_forward(net: nn.Module) -> bool:
+    """Whether a pass in training mode may draw from torch's default generators. Parts of others may."""
+    return any(_may_draw(part) for part in net.modules())
+
+
+def _may_draw(part: nn.Module) -> bool:
+    if isinstance(part, _DropoutNd):
+        return part.p > 0
+    hooked = bool(part._forward_hooks or part._forward_pre_hooks)
+    torchs = type(part).__module__.startswith("torch.nn.modules.")
+    return hooked or isinstance(part, DRAWING) or (not torchs and foreign(part))
+
+
+def foreign(thing: object) -> bool:
+    """Whether its class is not from this library."""
+    return not type(thing).__module__.startswith("oneof.")

@@ -76,13 +76,17 @@ class FastFeatures(nn.Module):
 
 
 def _names_without_wrapper(_: nn.Module, state: dict[str, Any], prefix: str, __: Any) -> None:
-    for name in [name for name in state if name.startswith(f"{prefix}inner.")]:
-        state[prefix + name.removeprefix(f"{prefix}inner.")] = state.pop(name)
+    _rename(state, f"{prefix}inner.", prefix)
 
 
 def _names_with_wrapper(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
-    for name in [name for name in state if name.startswith(prefix)]:
-        state[f"{prefix}inner." + name.removeprefix(prefix)] = state.pop(name)
+    _rename(state, prefix, f"{prefix}inner.")
+
+
+def _rename(state: dict[str, Any], old: str, new: str) -> None:
+    """All at once: features may have a part called `inner` themselves."""
+    names = [name for name in state if name.startswith(old)]
+    state.update({new + name.removeprefix(old): state.pop(name) for name in names})
 
 
 def can_be_wrapped(net: Net) -> bool:

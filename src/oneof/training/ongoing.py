@@ -30,6 +30,7 @@ from oneof.training.recipe import (
     Recipe,
     TrainingError,
     check_batch_norm,
+    check_weights,
     choose_speed,
 )
 from oneof.training.run import digest_weights
@@ -84,6 +85,8 @@ class OngoingTraining:
         self.rows = make_rows(given.x, device, self.dtype, recipe.workers, self.shards.own)
         if len(self.rows) != n:
             raise ValueError(f"there are {len(self.rows)} inputs but {n} candidate sets")
+        example = views.plain(next(self.rows.batches(self.own_rows()[:2], 2))[1])
+        check_weights(net, self.dtype, example)
         self.batch_size = recipe.rows_per_step(n, self.shards.count)
         self._put_on_device()
 
@@ -95,7 +98,6 @@ class OngoingTraining:
         }
         steps, generator = self.shards.steps(self.batch_size), self.generators["step"]
         self.step = StepInfo(-1, 0, recipe.epochs, steps, recipe.lr, generator)
-        example = views.plain(next(self.rows.batches(self.own_rows()[:2], 2))[1])
         in_loss = self.clean.rows_of_step(recipe.clean_batch) if recipe.clean_weight else 0
         processes = parallel.world_size()
         check_batch_norm(net, example, self.batch_size // processes, in_loss // processes)

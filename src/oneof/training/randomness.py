@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.dropout import _DropoutNd
 
 from oneof.methods.base import Method
+from oneof.nets.base import foreign, may_draw_forward
 
 LENDING = threading.RLock()
 """Held while a training draws from the default generators; a net's maker may train something itself."""
@@ -74,27 +74,11 @@ class DefaultGenerators:
             self._generators[name].set_state(state)
 
 
-# parts of torch that draw in their forward pass; dropout is asked for its probability
-DRAWING = (nn.RReLU, nn.RNNBase, nn.MultiheadAttention, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
-
-
 def may_draw(method: Method, state: nn.Module, *others: object) -> bool:
     """Whether steps may draw from the default generators; `others` take part in them, such as views. What is
     not ours may: it is not known."""
     return (
         method.uses_default_generator
-        or any(_foreign(part) for part in (method, *others))
-        or any(_may_draw_forward(part) for part in state.modules())
+        or any(foreign(part) for part in (method, *others))
+        or may_draw_forward(state)
     )
-
-
-def _may_draw_forward(part: nn.Module) -> bool:
-    if isinstance(part, _DropoutNd):
-        return part.p > 0
-    hooked = bool(part._forward_hooks or part._forward_pre_hooks)
-    torchs = type(part).__module__.startswith("torch.nn.modules.")
-    return hooked or isinstance(part, DRAWING) or (not torchs and _foreign(part))
-
-
-def _foreign(thing: object) -> bool:
-    return not type(thing).__module__.startswith("oneof.")

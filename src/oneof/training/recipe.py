@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from oneof.methods.base import State, StepInfo
+from oneof.methods.base import State, StepInfo, plain_numbers
 from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.nets import Net
 from oneof.nets.fast import can_be_wrapped, takes_channels_last
@@ -71,6 +71,7 @@ class Recipe:
     def __post_init__(self) -> None:
         """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
         workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
+        plain_numbers(self)
         for name, hint in get_type_hints(Recipe).items():
             value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
             if words is not None and value not in words and not (optional and value is None):
@@ -183,6 +184,21 @@ class EarlyStopping:
 
     def load_state_dict(self, values: dict[str, Any]) -> None:
         self.best, self.best_epoch = values["best"], values["best_epoch"]
+
+
+def check_weights(net: nn.Module, dtype: torch.dtype, example: Tensor) -> None:
+    """Raise where a network has nothing to train, or weights of a type that rows are not learned from in."""
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise TrainingError(
+            "no weight of the network is trained: requires_grad is False for all.\n"
+            "  Leave it True at least for the last layer."
+        )
+    inputs = example.dtype if example.is_floating_point() else dtype
+    if dtype not in (torch.float32, torch.float64) or inputs != dtype:
+        raise TrainingError(
+            f"the network's weights are {dtype}; they must be torch.float32 (on tables also torch.float64).\n"
+            "  Give net.float(); precision='bf16' computes its features in bf16 all the same."
+        )
 
 
 def check_batch_norm(net: nn.Module, example: Tensor, rows: int, clean_rows: int) -> None:

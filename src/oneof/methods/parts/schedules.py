@@ -16,5 +16,5 @@ def warm_up_steps(wanted: int, step: StepInfo) -> int:
 
 
 def fade_in(step: StepInfo, share: float) -> float:
-    """0 in the first epoch, growing linearly to 1 after this share of the epochs."""
-    return min(1.0, step.epoch / max(share * step.epochs, 1e-9))
+    """0 in the first epoch, growing linearly to 1 after this share of the epochs; always 1 if that is 0."""
+    return min(1.0, step.epoch / (share * step.epochs)) if share > 0 else 1.0

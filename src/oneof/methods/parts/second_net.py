@@ -19,12 +19,12 @@ def independent_copy(module: M) -> M:
 
     Every part that has `reset_parameters`, as all layers of torch have, is reset by it: by torch's own rule,
     whichever one the net began with (convolutional nets here begin with Kaiming's). A parameter that belongs
-    to none of them starts as a copy.
+    to none of them starts as a copy, and so does a part that is frozen: nothing would train it again.
     """
     made = copy.deepcopy(module)
     for part in made.modules():
         reset = getattr(part, "reset_parameters", None)
-        if callable(reset):
+        if callable(reset) and all(parameter.requires_grad for parameter in part.parameters()):
             reset()
     return made
 

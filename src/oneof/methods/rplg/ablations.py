@@ -101,6 +101,7 @@ class RplgAveraged(Rplg):
     memory: float = hyper(0.95, low=0.8, high=0.99, text="share of the earlier steps in the average")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.meta_gradient != "head":
             raise ValueError(
                 f"meta_gradient is {self.meta_gradient!r}; rplg-averaged keeps the slope of the last layer "

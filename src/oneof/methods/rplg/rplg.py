@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from oneof.methods.base import Batch, State, StepInfo, Task, hyper, register
 from oneof.methods.losses import mean_cross_entropy
@@ -34,6 +34,7 @@ from oneof.methods.rplg.meta_gradient import (
 from oneof.methods.rplg.meta_learner import add_meta_learner, descend
 from oneof.methods.rplg.reduction import Reduction
 from oneof.methods.targets import candidate_softmax
+from oneof.nets.base import may_draw_forward
 
 
 @register("rplg-nm", year=2025, venue="NeurIPS", forwards=1, backwards=1)
@@ -91,7 +92,8 @@ class Rplg(Reduction):
     }  # fmt: skip
 
     def captures(self, state: State) -> bool:
-        # a look-ahead sets torch's generator back to repeat a pass with dropout, which no recording allows
+        # to have the same draws (dropout) in another pass, a look-ahead sets torch's generator back, which no
+        # recording allows
         return not (state.notes["draws"] and hasattr(state, "meta"))
 
     def clean_rows(self, batch_size: int) -> int:
@@ -101,7 +103,8 @@ class Rplg(Reduction):
         if self.meta_gradient == "head":
             check_linear_head(task.net)
         state = super().setup(task)
-        state.notes["draws"] = draws_at_random(task.net)
+        passes_again = self.meta_gradient in ("exact", "difference")
+        state.notes["draws"] = passes_again and may_draw_forward(task.net)
         if task.has_clean:
             n_features = state.notes["n_features"]
             add_meta_learner(state, task, n_features, self.meta_hidden, self.meta_lr, self.meta_decay)
@@ -154,8 +157,3 @@ class Rplg(Reduction):
     ) -> tuple[Opinions, Tensor]:
         """U and logits of the real step: those of the virtual one (ablations have others)."""
         return u, ahead.logits
-
-
-def draws_at_random(net: nn.Module) -> bool:
-    """Whether a forward pass in training mode uses torch's default generator (dropout)."""
-    return any(isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 for part in net.modules())
