@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from oneof.lab.plan import read_plan
 from oneof.lab.records import Records
 from oneof.tables.files import write_text
 
 ROOT = Path(__file__).parents[1]
+PROTOCOLS = ("images", "images-no-clean", "images-equal-information")
 GROUPS = {
     "no clean label at all": {"PRODEN": "select", "RPLG-NM": "select", "RPLG+": "none"},
     "5,000 clean labels for the meta-learner": {"RPLG": "select", "RPLG+": "select"},
@@ -23,10 +25,12 @@ LOW, HIGH, LEFT, WIDTH, STEP = 84.0, 92.0, 120, 560, 26
 
 def main() -> None:
     found: dict[tuple[str, str], list[float]] = {}
-    for record in Records(ROOT / "results" / "table1"):
-        config = record["config"]
-        if config["data"]["name"] == "cifar10" and record["status"] == "ok":
-            key = config["method"]["name"], config["information"]
+    folder = ROOT / "results" / "table1"
+    cells = [c for name in PROTOCOLS for c in read_plan(folder / f"plan-{name}.json")["cells"]]
+    jobs = {job for cell in cells if cell["data"] == "cifar10" for job in cell["report"]}
+    for record in Records(folder):
+        if record["job"] in jobs and record["status"] == "ok":
+            key = record["config"]["method"]["name"], record["config"]["information"]
             found.setdefault(key, []).append(100 * record["result"]["test"])
     write_text(ROOT / "docs" / "static" / "results.svg", "\n".join(drawn(found)) + "\n")
 
