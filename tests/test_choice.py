@@ -18,7 +18,7 @@ from oneof.classifier.rows import KnownRows
 from oneof.classifier.scoring import calibration_scores
 from oneof.classifier.settings import default_epochs, told_apart
 from oneof.tables.importers import from_answers
-from oneof.training import Recipe
+from oneof.training import Recipe, RunError
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -180,6 +180,13 @@ def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
     auto(run=tmp_path / "other").fit(X[:60], MASK[:60])
     assert len(fitted) > 5
+
+
+def test_a_run_folder_of_another_fit_is_refused_before_anything_is_compared(tmp_path, monkeypatch):
+    PartialLabelClassifier("proden", epochs=1, device="cpu", run=tmp_path).fit(X, MASK)
+    monkeypatch.setattr(choice.Comparison, "run", lambda self: pytest.fail("compared"))
+    with pytest.raises(RunError, match="another folder, or delete this one"):
+        auto(run=tmp_path).fit(X, MASK)
 
 
 def own_net(inputs, n_classes, width=8):

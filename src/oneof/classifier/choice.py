@@ -55,6 +55,7 @@ from oneof.tables.files import digest_of, only_plain_entries, write_with
 from oneof.tables.unpacking import stored_arrays
 from oneof.training.cluster import Cluster, ClusterError
 from oneof.training.progress import showing
+from oneof.training.run import AFRESH, Run, RunError
 from oneof.training.sources import stay_in_file
 
 LONG_FITS = 12
@@ -139,6 +140,9 @@ class Comparison:
         if self.model.run is not None:
             shared["net"] = told_apart(self.model.net, self.data.x, self.data.candidates.n_classes)
         self.files = FoldFiles.of(self.model.run, self.data, repr((shared, self.seed)))
+        begun = self.model.run is not None and Run(self.model.run).config_file.exists()
+        if begun and self.files.read("over") is None:  # the last fit could not use it
+            raise RunError(f"{self.model.run} holds a run with other rows or settings.\n  {AFRESH}")
         entries = portfolio(self.model, self.data, self.longest())
         self.contenders = [entry.unjudged(self.data) for entry in entries]
 
