@@ -290,6 +290,9 @@ def test_folds_keep_groups_together():
     assert row_folds(N, np.zeros(N), seed=0) == []
     with pytest.raises(ValueError, match=r"groups has shape \(3,\), but there are 90 rows"):
         row_folds(N, [1, 2, 3], seed=0)
+    for gap in (np.where(groups == 3, np.nan, groups), np.where(groups == 3, None, groups)):
+        with pytest.raises(ValueError, match=r"groups\[27\] is missing"):
+            row_folds(N, gap, seed=0)
 
 
 def test_rows_of_one_scene_do_not_judge_each_other():

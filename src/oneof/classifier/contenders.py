@@ -24,7 +24,7 @@ from oneof.candidates import Candidates
 from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.calibration import tempered
-from oneof.classifier.inputs import as_numpy, class_array
+from oneof.classifier.inputs import as_numpy, class_array, known
 from oneof.classifier.rows import KnownRows, row_weights, set_sizes
 from oneof.classifier.standings import ordered
 from oneof.methods import make_method
@@ -283,6 +283,11 @@ def checked_groups(groups: Any, n: int) -> np.ndarray:
     groups = np.asarray(as_numpy(groups))
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}, but there are {n} rows; give one group per row.")
+    missing = np.flatnonzero(~known(groups))
+    if len(missing):  # all of these together would be one group
+        raise ValueError(
+            f"groups[{missing[0]}] is missing; give a row that belongs to no other a group of its own."
+        )
     return groups
 
 
