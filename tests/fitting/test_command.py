@@ -315,6 +315,16 @@ def test_an_old_label_among_the_features_stops_the_fit(fit, tmp_path):
     assert fit(*arguments, "--accept", "leak")[0] == 0
 
 
+@pytest.mark.parametrize("name", ["labels", "gold", "id", "other"])
+def test_what_is_an_answer_or_left_out_is_no_feature(fit, tmp_path, name):
+    lines = [f"r{i},{X[i, 0]},{X[i, 1]},{NAMES[Y[i]]},{'|'.join(NAMES[MASK[i]])}" for i in range(N)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,a,other,gold,labels", *lines]))
+    arguments = ["t.csv", "--candidates", "labels", "--clean", "gold", "--id", "id", "--ignore", "other"]
+    code, _, err = fit(*arguments, *QUICK, "--features", "a", name)
+    assert code == 1
+    assert f'--features names the column "{name}"' in err
+
+
 def test_plain_labels_stop_the_fit_until_they_are_meant(fit, tmp_path):
     lines = [f"{X[i, 0]},{X[i, 1]},{NAMES[Y[i]]}" for i in range(N)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,labels", *lines]))

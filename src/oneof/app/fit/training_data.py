@@ -128,6 +128,9 @@ class TrainingData:
             return self.pixels, None
         assert self.table is not None
         without = list(dict.fromkeys([*self.taken, *taken]))
+        if both := [name for name in features if name in without]:
+            why = "holds candidates, ids or trusted labels, or is ignored: it is no feature."
+            raise DataError(f'--features names the column "{both[0]}", which {why}')
         if not features:
             labels = [name for name in self.label_columns() if name not in without]
             without += labels
