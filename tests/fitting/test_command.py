@@ -336,7 +336,7 @@ def test_what_is_an_answer_or_left_out_is_no_feature(fit, tmp_path, name):
     arguments = ["t.csv", "--candidates", "labels", "--clean", "gold", "--id", "id", "--ignore", "other"]
     code, _, err = fit(*arguments, *QUICK, "--features", "a", name)
     assert code == 1
-    assert f'--features names the column "{name}"' in err
+    assert f"--features {name}: it holds candidates, ids, trusted labels, or is ignored" in err
 
 
 def test_plain_labels_stop_the_fit_until_they_are_meant(fit, tmp_path):

@@ -133,8 +133,6 @@ LARGEST_SET = 0.2
 """A set that more of the rows have says nothing about which rows belong together."""
 FEWEST_ROWS = 6
 """With fewer rows nothing is held out."""
-
-
 LENGTHS = {"short": (0.2, 0.3), "long": (1.0, 1.0)}
 """How long to train, in parts of the longest, and at which part of the learning rate."""
 
@@ -283,11 +281,8 @@ def checked_groups(groups: Any, n: int) -> np.ndarray:
     groups = np.asarray(as_numpy(groups))
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}, but there are {n} rows; give one group per row.")
-    missing = np.flatnonzero(~known(groups))
-    if len(missing):  # all of these together would be one group
-        raise ValueError(
-            f"groups[{missing[0]}] is missing; give a row that belongs to no other a group of its own."
-        )
+    if not known(groups).all():  # those without one would be a group together
+        raise ValueError(f"groups[{known(groups).argmin()}] is missing; give every row one, if only its own.")
     return groups
 
 
