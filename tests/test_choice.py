@@ -18,7 +18,7 @@ from oneof.classifier.rows import KnownRows
 from oneof.classifier.scoring import calibration_scores
 from oneof.classifier.settings import default_epochs, told_apart
 from oneof.tables.importers import from_answers
-from oneof.training import Recipe
+from oneof.training import Recipe, RunError
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -182,6 +182,13 @@ def test_a_run_folder_continues_a_choice(tmp_path, monkeypatch):
     assert len(fitted) > 5
 
 
+def test_a_run_folder_of_another_fit_is_refused_before_anything_is_compared(tmp_path, monkeypatch):
+    PartialLabelClassifier("proden", epochs=1, device="cpu", run=tmp_path).fit(X, MASK)
+    monkeypatch.setattr(choice.Comparison, "run", lambda self: pytest.fail("compared"))
+    with pytest.raises(RunError, match="another folder, or delete this one"):
+        auto(run=tmp_path).fit(X, MASK)
+
+
 def own_net(inputs, n_classes, width=8):
     return torch.nn.Sequential(
         torch.nn.Linear(inputs, width), torch.nn.ReLU(), torch.nn.Linear(width, n_classes)
@@ -283,6 +290,9 @@ def test_folds_keep_groups_together():
     assert row_folds(N, np.zeros(N), seed=0) == []
     with pytest.raises(ValueError, match=r"groups has shape \(3,\), but there are 90 rows"):
         row_folds(N, [1, 2, 3], seed=0)
+    for gap in (np.where(groups == 3, np.nan, groups), np.where(groups == 3, None, groups)):
+        with pytest.raises(ValueError, match=r"groups\[27\] is missing"):
+            row_folds(N, gap, seed=0)
 
 
 def test_rows_of_one_scene_do_not_judge_each_other():

@@ -77,6 +77,8 @@ def test_weights_of_rows():
     model, x = Fixed([[0.9, 0.1], [0.2, 0.8]]), np.zeros((2, 1))
     assert covering_rate(model, x, [0, 0], sample_weight=[3, 1]) == 0.75
     assert accuracy(model, x, np.array([[1, 1], [1, 0]]), sample_weight=[3, 1]) == 0.0
+    with pytest.raises(ValueError, match=r"\(3,\), expected \(2,\)"):
+        covering_rate(model, x, [0, 0], sample_weight=[3, 1, 1])
     fitted = small_model().fit(*problem()[::2])
     x, y, mask = problem()
     inside = mask[np.arange(len(y)), fitted.predict(x)]

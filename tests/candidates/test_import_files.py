@@ -474,13 +474,14 @@ def test_the_command_refuses_a_wrong_place_before_reading(file, tmp_path, capsys
     assert "must end in .npz or .parquet" in capsys.readouterr().err
 
 
-def test_the_command_does_not_replace_its_input(tmp_path, capsys):
+@pytest.mark.parametrize("option", ["--out", "--annotator-table"])
+def test_the_command_does_not_replace_its_input(tmp_path, capsys, option):
     path = tmp_path / "scores.npz"
     np.savez(path, scores=np.eye(2))
     with pytest.raises(SystemExit) as end:
-        main(["candidates", "import", str(path), "--format", "scores", "--top-k", "1", "--out", str(path)])
+        main(["candidates", "import", str(path), "--format", "scores", "--top-k", "1", option, str(path)])
     assert end.value.code == 1
-    assert "would replace the file" in capsys.readouterr().err
+    assert f"{option} {path} would replace the file" in capsys.readouterr().err
     assert np.load(path).files == ["scores"]
 
 

@@ -96,6 +96,12 @@ def test_numbers_as_ids_however_they_are_written(tmp_path):
     assert names(clean) == ["dog", "bird", None, None]
 
 
+def test_minus_one_is_a_label_where_a_class_is_called_so(tmp_path):
+    data = TrainingData("t.csv", Candidates.from_sets([[-1, 1], [1, 2], [-1], [1]]))
+    np.savez(tmp_path / "gold.npz", label=np.array([-1, 1, -1, 1]))
+    assert read_clean(str(tmp_path / "gold.npz"), data).columns.tolist() == [0, 1, 0, 1]
+
+
 def test_labels_of_other_rows_and_in_other_spellings(tmp_path):
     (tmp_path / "gold.csv").write_text("id,label\nx,cow\np,DOG\ny,cat\nr,Bird\n")
     data = rows(tmp_path)

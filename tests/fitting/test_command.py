@@ -256,16 +256,30 @@ def test_a_column_of_class_names_is_no_feature(tmp_path, capsys):
     assert "1 feature" in said
 
 
-def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path, capsys):
+@pytest.mark.parametrize("name", ["labels.csv", "annotators.csv", "report.html"])
+def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path, capsys, name):
     write_birds(tmp_path / "birds.csv")
     (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "labels.csv").write_text("mine")
+    (tmp_path / "project" / name).write_text("mine")
     command = ["fit", str(tmp_path / "birds.csv"), "--candidates", "labels", *QUICK]
     with pytest.raises(SystemExit) as end:
         main([*command, "--out", str(tmp_path / "project")])
     assert end.value.code == 1
     assert "no model" in capsys.readouterr().err
-    assert (tmp_path / "project" / "labels.csv").read_text() == "mine"
+    assert (tmp_path / "project" / name).read_text() == "mine"
+
+
+def test_a_fit_does_not_replace_the_labels_that_it_is_given(fit, tmp_path):
+    write_table(tmp_path / "t.csv")
+    arguments = ["t.csv", "--candidates", "labels", "--id", "name", *QUICK, "--no-report"]
+    assert fit(*arguments)[0] == 0
+    labels = tmp_path / "model" / "labels.csv"
+    labels.write_text("".join(labels.read_text().splitlines(keepends=True)[:30]))  # those that are right
+    corrected = labels.read_text()
+    code, _, err = fit(*arguments, "--clean", str(labels))
+    assert code == 1
+    assert "labels.csv would be replaced, and it is what this fit reads" in err
+    assert labels.read_text() == corrected
 
 
 def test_a_link_in_the_folder_of_a_model_is_not_followed(fit, tmp_path):
@@ -313,6 +327,16 @@ def test_an_old_label_among_the_features_stops_the_fit(fit, tmp_path):
     assert "--accept leak" in err
     assert fit(*arguments, "--ignore", "code")[0] == 0
     assert fit(*arguments, "--accept", "leak")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["labels", "gold", "id", "other"])
+def test_what_is_an_answer_or_left_out_is_no_feature(fit, tmp_path, name):
+    lines = [f"r{i},{X[i, 0]},{X[i, 1]},{NAMES[Y[i]]},{'|'.join(NAMES[MASK[i]])}" for i in range(N)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,a,other,gold,labels", *lines]))
+    arguments = ["t.csv", "--candidates", "labels", "--clean", "gold", "--id", "id", "--ignore", "other"]
+    code, _, err = fit(*arguments, *QUICK, "--features", "a", name)
+    assert code == 1
+    assert f"--features {name}: it holds candidates, ids, trusted labels, or is ignored" in err
 
 
 def test_plain_labels_stop_the_fit_until_they_are_meant(fit, tmp_path):

@@ -57,6 +57,14 @@ def test_nets_come_back(net, batch_norm, tmp_path):
     assert back.score(X, MASK) == model.score(X, MASK)
 
 
+def test_settings_of_numpy_and_torch_come_back(tmp_path):
+    given = {"hidden": (np.int64(5),), "method_params": {"alpha": np.float32(0.5)}}
+    model = fitted(method="rplg+", device=torch.device("cpu"), **given)
+    model.save(tmp_path)
+    back = oneof.load(tmp_path)
+    assert (back.hidden, back.method_params["alpha"], back.device) == ((5,), 0.5, "cpu")
+
+
 @given(
     st.one_of(
         st.lists(st.text(min_size=1).filter(str.strip), min_size=3, max_size=3, unique=True),

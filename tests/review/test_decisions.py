@@ -161,6 +161,19 @@ def test_a_line_of_ours_that_was_changed_is_not_believed(tmp_path):
     assert Decisions(tmp_path, DATA).decided == {0: 1}  # as lines of earlier versions, which have no digest
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("by_hand", ['{"id": "row-5", "label": "bee"}\n', "\n"])
+def test_a_file_that_was_changed_by_hand_is_read_anew(tmp_path, by_hand, end):
+    decisions = Decisions(tmp_path, DATA)
+    for row in range(3):
+        decisions.append(row, "decide", 0)
+    path = tmp_path / "decisions.jsonl"
+    path.write_text(by_hand + path.read_text().strip() + end)
+    decisions.append(3, "decide", 2)
+    found = {0: 0, 1: 0, 2: 0, 3: 2} | ({5: 1} if "bee" in by_hand else {})
+    assert decisions.decided == Decisions(tmp_path, DATA).decided == found
+
+
 def test_lines_about_other_data_are_left_alone(tmp_path):
     Decisions(tmp_path, review_data(9)).append(8, "decide", 0)
     decisions = Decisions(tmp_path, DATA)

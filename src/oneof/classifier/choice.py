@@ -6,8 +6,7 @@ two lengths, and two scalings of the features) and plain baselines are compared 
 candidate set is in two folds, where there are enough of them. The first round leaves out what has little
 hope: the scaling that served the first method worse, a long training of a net that was no good after a short
 one. After each round the best third of the methods goes on; baselines always do, as they cost next to
-nothing. The winner is fitted on all rows and made as sure as it was right out of
-fold, in folds drawn at random.
+nothing. The winner is fitted on all rows and made as sure as it was right out of fold, in random folds.
 
 A comparison holds the probabilities of its rows, (n, c) for every contender. Where these are more than 2²⁴,
 contenders are compared on as many rows as have no more, at random and those with a trusted label first, and
@@ -55,6 +54,7 @@ from oneof.tables.files import digest_of, only_plain_entries, write_with
 from oneof.tables.unpacking import stored_arrays
 from oneof.training.cluster import Cluster, ClusterError
 from oneof.training.progress import showing
+from oneof.training.run import AFRESH, Run, RunError
 from oneof.training.sources import stay_in_file
 
 LONG_FITS = 12
@@ -139,8 +139,10 @@ class Comparison:
         if self.model.run is not None:
             shared["net"] = told_apart(self.model.net, self.data.x, self.data.candidates.n_classes)
         self.files = FoldFiles.of(self.model.run, self.data, repr((shared, self.seed)))
-        entries = portfolio(self.model, self.data, self.longest())
-        self.contenders = [entry.unjudged(self.data) for entry in entries]
+        begun = self.model.run is not None and Run(self.model.run).config_file.exists()
+        if begun and self.files.read("over") is None:  # the last fit could not use it
+            raise RunError(f"{self.model.run} holds a run with other rows or settings.\n  {AFRESH}")
+        self.contenders = [c.unjudged(self.data) for c in portfolio(self.model, self.data, self.longest())]
 
     def longest(self) -> int:
         """Epochs of the long trainings; a run that goes on keeps those it began with."""
@@ -280,8 +282,7 @@ class Comparison:
         wanted = [(c, fold) for c, fold in wanted if self.files.read(*c.key(fold)) is None]
         if self.model.cluster is None or not wanted:
             return
-        # without what belongs to this machine
-        sent = copy.copy(self)
+        sent = copy.copy(self)  # without what belongs to this machine
         sent.model = clone(self.model).set_params(run=None, callbacks=None, verbose=False, cluster=None)
         sent.contenders, sent.files = [], FoldFiles(None, "")
         with Cluster(self.model.cluster) as cluster:

@@ -24,7 +24,7 @@ from oneof.candidates import Candidates
 from oneof.candidates.compact import restricted
 from oneof.candidates.evidence import label_likelihoods
 from oneof.classifier.calibration import tempered
-from oneof.classifier.inputs import as_numpy, class_array
+from oneof.classifier.inputs import as_numpy, class_array, known
 from oneof.classifier.rows import KnownRows, row_weights, set_sizes
 from oneof.classifier.standings import ordered
 from oneof.methods import make_method
@@ -133,8 +133,6 @@ LARGEST_SET = 0.2
 """A set that more of the rows have says nothing about which rows belong together."""
 FEWEST_ROWS = 6
 """With fewer rows nothing is held out."""
-
-
 LENGTHS = {"short": (0.2, 0.3), "long": (1.0, 1.0)}
 """How long to train, in parts of the longest, and at which part of the learning rate."""
 
@@ -283,6 +281,8 @@ def checked_groups(groups: Any, n: int) -> np.ndarray:
     groups = np.asarray(as_numpy(groups))
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}, but there are {n} rows; give one group per row.")
+    if not known(groups).all():  # those without one would be a group together
+        raise ValueError(f"groups[{known(groups).argmin()}] is missing; give every row one, if only its own.")
     return groups
 
 

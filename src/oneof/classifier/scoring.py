@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import binom
+from sklearn.utils.validation import _check_sample_weight
 
 from oneof.classifier.inputs import as_numpy, label_columns, mask_over
 
@@ -89,7 +90,7 @@ def _checked(values: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: np.ndarray, weight: Any, counted: np.ndarray | None = None) -> float:
-    weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+    weight = None if weight is None else _check_sample_weight(weight, values, dtype=np.float64)
     if counted is not None:
         values, weight = values[counted], None if weight is None else weight[counted]
     return float(np.average(values, weights=weight))

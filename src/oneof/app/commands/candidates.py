@@ -226,8 +226,9 @@ class CandidatesImport:
 
         if self.out.suffix not in (".npz", ".parquet"):  # noticed before an hour of reading
             raise DataError(f"--out {self.out}: the name must end in .npz or .parquet.")
-        if self.out.resolve() == self.file.resolve():
-            raise DataError(f"--out {self.out} would replace the file that is read; give another name.")
+        for option, file in (("--out", self.out), ("--annotator-table", self.annotator_table)):
+            if file is not None and file.resolve() == self.file.resolve():
+                raise DataError(f"{option} {file} would replace the file that is read; give another name.")
         with warnings.catch_warnings(**TOLD_IN_THE_FACTS):
             made = import_file(self.file, "records" if self.format == "jsonl" else self.format, self.import_)
         save_annotations(made, self.out)

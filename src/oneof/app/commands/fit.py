@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from oneof.classifier.estimator import PartialLabelClassifier
 
 SHOWN_NAMES = 8
+REPLACED = ("labels.csv", "annotators.csv", "report.html")
 
 
 @dataclass
@@ -173,11 +174,14 @@ class Fit:
         if self.out.exists() and not self.out.is_dir():
             raise DataError(f"{self.out} is a file; --out names a folder for the model.")
         ours = any((self.out / name).exists() for name in ("model.json", "run"))
-        if self.out.is_dir() and not ours and (self.out / "labels.csv").exists():
-            raise DataError(
-                f"{self.out} holds files that are no model, among them labels.csv, which a model would "
-                "replace.\n  Choose another folder with --out."
-            )
+        given = {Path(file).resolve() for file in (self.table or "", self.candidates, *self.clean)}
+        for name in REPLACED:
+            if (self.out / name).exists() and (not ours or (self.out / name).resolve() in given):
+                raise DataError(
+                    f"{self.out / name} would be replaced, and it is "
+                    f"{'what this fit reads' if ours else 'in a folder that holds no model'}.\n"
+                    "  Choose another folder with --out."
+                )
         only_plain_entries(self.out, ("run", "tensorboard"))
         self.out.mkdir(parents=True, exist_ok=True)
 

@@ -277,8 +277,10 @@ def _from_table(file: Path, ids: str | None, data: TrainingData) -> CleanLabels:
             f"{file} has {len(values)} labels, but there are {len(data)} training rows.\n"
             '  Give one per row, or a column "id" or "row" that says whose label it is.'
         )
-    if key is None:  # -1 as in `Candidates.truth`
-        values = np.array([None if isinstance(v, int) and v < 0 else v for v in values], dtype=object)
+    if key is None:  # -1 as in `Candidates.truth`, unless a class is called so
+        names = set(map(cell_text, data.candidates.classes))
+        unknown = [isinstance(v, int) and v < 0 and cell_text(v) not in names for v in values]
+        values[unknown] = None
     made = _of_rows(values, data, f"{file}, training row", str(file))
     if unused:
         which = "of rows without features or candidates, and not used"

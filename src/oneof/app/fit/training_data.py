@@ -128,6 +128,8 @@ class TrainingData:
             return self.pixels, None
         assert self.table is not None
         without = list(dict.fromkeys([*self.taken, *taken]))
+        if both := sorted({*features} & {*without}):
+            raise DataError(f"--features {both[0]}: it holds candidates, ids, trusted labels, or is ignored.")
         if not features:
             labels = [name for name in self.label_columns() if name not in without]
             without += labels
@@ -249,8 +251,7 @@ def _from_column(table: Table, candidates: str, ids: str | None, accept: Sequenc
         labels = table.label_sets(candidates, accept)
         known = np.flatnonzero([not is_missing(some) for some in labels])
     if not len(known):
-        what = "is empty in every row: nothing can be learned."
-        raise DataError(f'column "{candidates}" of {table.path} {what}')
+        raise DataError(f'column "{candidates}" of {table.path} is empty in every row: nothing to learn.')
     sets = table.take(known).candidates(candidates, accept)
     data = TrainingData(str(table.path), sets, table, known, taken=[candidates])
     if ids is not None:

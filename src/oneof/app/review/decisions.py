@@ -38,6 +38,8 @@ FILE = "decisions.jsonl"
 ACTIONS = ("decide", "skip", "undo")
 MOST_BYTES = 1 << 28
 """Of the file: more than a million decisions."""
+END = 256
+"""Bytes before the place up to which the file was read: where they are others, it is read anew."""
 WRITTEN = ("row", "id", "label", "action", "time", "data")
 """What our lines without a digest have: those of earlier versions, or changed by hand."""
 
@@ -81,7 +83,7 @@ class Decisions:
         self.undo: list[Event] = []
         self.foreign = 0
         self.reviewed = False
-        self._read, self._lines, self._gap = 0, 0, b""
+        self._read, self._lines, self._gap, self._end = 0, 0, b"", b""
 
     def append(self, row: int, action: str, label: int | None) -> Event:
         """Write one decision; when this returns it is on disk."""
@@ -117,8 +119,9 @@ class Decisions:
         try:
             with self.path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                if size < self._read:
-                    self._start_over()  # somebody has taken lines away
+                file.seek(self._read - len(self._end))
+                if file.read(len(self._end)) != self._end:
+                    self._start_over()  # somebody has changed or taken away lines
                 if size > MOST_BYTES:
                     most = f"decisions take at most {MOST_BYTES:,}"
                     raise ReviewError(f"{self.path} has {size:,} bytes; {most}.")
@@ -133,14 +136,19 @@ class Decisions:
             if line.strip():
                 self._replay(self._parsed(line))
             self._lines += 1
-            self._read += len(line) + 1  # after replaying: a line that cannot be read is met again
+            self._pass(line + b"\n")  # after replaying: a line that cannot be read is met again
             self._gap = b""
         try:
             json.loads(rest)
         except (ValueError, RecursionError):
             return  # cut short by a crash; it was never confirmed
         self._replay(self._parsed(rest))
-        self._read, self._gap = self._read + len(rest), b"\n"
+        self._pass(rest)
+        self._gap = b"\n"
+
+    def _pass(self, part: bytes) -> None:
+        self._read += len(part)
+        self._end = (self._end + part)[-END:]
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
@@ -272,6 +274,15 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def as_json(facts: Any) -> str:
     try:
-        return json.dumps(facts, indent=1) + "\n"
+        return json.dumps(facts, indent=1, default=_plain) + "\n"
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"this model cannot be saved as JSON: {error}.") from error
+
+
+def _plain(value: Any) -> Any:
+    """A setting that JSON has another word for: numbers of numpy, a device of torch."""
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r:.80} is a {type(value).__name__}")

@@ -161,7 +161,7 @@ def _stored_params(estimator: PartialLabelClassifier) -> dict[str, Any]:
         params["random_state"] = None
     if isinstance(params["class_weight"], Mapping):  # the names are text in JSON, and classes again when read
         params["class_weight"] = {str(native(k)): float(v) for k, v in params["class_weight"].items()}
-    return {k: v.tolist() if isinstance(v, np.generic | np.ndarray) else v for k, v in params.items()}
+    return params
 
 
 # ---- and back ---------------------------------------------------------------------------------
