@@ -16,6 +16,9 @@ import pytest
 import oneof
 from oneof.app.cli import COMMANDS, GROUPS, command_class, main
 from oneof.app.commands.methods import VENUES, bibtex
+from oneof.candidates import Candidates
+from oneof.candidates.annotations import Annotations
+from oneof.tables.candidate_files import save_annotations
 from tests.test_inputs import problem
 
 X, Y, MASK = problem()
@@ -77,6 +80,37 @@ def fitted(tmp_path_factory):
         main(["fit", str(table), *columns, *QUICK, "--epochs", "20", "--out", str(folder / "model")])
     assert end.value.code == 0
     return folder / "model"
+
+
+def test_an_option_with_several_values_stands_once(tmp_path, oneof_program):
+    table = write_table(tmp_path / "t.csv")
+    code, _, err = oneof_program(
+        "fit", table, "--candidates", "labels", "--ignore", "id", "--ignore", "trusted"
+    )
+    assert code == 1
+    assert "--ignore is given more than once: write all its values behind one --ignore" in err
+    code, _, err = oneof_program("predict", tmp_path, table, "--keep", "id", "--keep=trusted")
+    assert "--keep is given more than once" in err
+
+
+def test_trusted_labels_name_rows_by_an_id_column_that_was_found(tmp_path, oneof_program):
+    table = write_table(tmp_path / "t.csv", clean=False)
+    table.write_text(table.read_text().replace("id,", "leaf,", 1))
+    ids = [f"row{i}" for i in range(len(X))]
+    sets = Candidates.from_sets([list(NAMES[row]) for row in MASK])
+    save_annotations(Annotations(sets, tuple(ids)), tmp_path / "candidates.npz")
+    (tmp_path / "checked.csv").write_text(f"leaf,label\nrow3,{NAMES[Y[3]]}\nrow4,{NAMES[Y[4]]}\n")
+    given = (
+        "--candidates",
+        tmp_path / "candidates.npz",
+        "--clean",
+        tmp_path / "checked.csv",
+        "--ignore",
+        "labels",
+    )
+    code, out, err = oneof_program("fit", table, *given, "trusted", *QUICK, "--out", tmp_path / "model")
+    assert code == 0, err
+    assert 'rows are matched by the column "leaf"' in out
 
 
 # ---- help -------------------------------------------------------------------------------------

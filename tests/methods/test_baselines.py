@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from oneof.candidates import Candidates
 from oneof.methods import make_method
-from oneof.methods.base import hyper
+from oneof.methods.base import hyper, register
 from oneof.methods.baselines import Average, CleanOnly, Oracle
 from oneof.methods.losses import cross_entropy, set_loss
 from oneof.methods.proden import Proden
@@ -164,6 +164,14 @@ def test_a_subclass_needs_a_name_of_its_own():
 
     with pytest.raises(TypeError, match="Sharp has no name of its own; put @register"):
         make_method(Sharp())
+
+
+def test_a_method_is_a_dataclass():
+    with pytest.raises(TypeError, match=r"Plain: put @dataclass\(frozen=True\) below @register\('plain'"):
+
+        @register("plain", year=2026, venue="here", forwards=1, backwards=1)
+        class Plain(Proden):
+            pass
 
 
 def test_a_logarithmic_range_begins_above_zero():

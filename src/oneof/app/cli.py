@@ -15,6 +15,7 @@ from tyro.conf import subcommand
 
 from oneof import __version__
 from oneof.app.commands.show import readable_output, visible
+from oneof.lab.bench import given_once
 
 GROUPS = {
     "See what it does": {"demo": "demo.Demo"},
@@ -91,6 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
             args=arguments,
             config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
         )
+        given_once(arguments, command)
         with readable_output(), warnings.catch_warnings():
             warnings.showwarning = _say
             code = command.run()

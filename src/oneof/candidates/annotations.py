@@ -149,7 +149,11 @@ class Annotations:
                     raise CandidateError(f"the id of row {row} is {name!r}; give a text or a number.")
             if len(set(self.ids)) != n:
                 twice = Counter(self.ids).most_common(1)[0][0]
-                raise CandidateError(f"the id {twice!r} stands for two rows; ids name one row each.")
+                first, second = [row for row, name in enumerate(self.ids) if name == twice][:2]
+                raise CandidateError(
+                    f"the id {twice!r} stands for two rows, {first} and {second} (the first is 0).\n"
+                    "  Keep one of the two, or give them other ids."
+                )
         if self.answers is None:
             object.__setattr__(self, "answers", self.candidates.answers)
         elif self.answers is not self.candidates.answers:

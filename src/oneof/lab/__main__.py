@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
-from oneof.lab.bench import BenchOptions
+from oneof.lab.bench import BenchOptions, given_once
 from oneof.training.recipe import literal_words
 
 
@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
         )
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        return BenchOptions(**vars(parser.parse_args(given))).run(given)
+        options = BenchOptions(**vars(parser.parse_args(given)))
+        given_once(given, options)
+        return options.run(given)
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"oneof: {error}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from oneof.lab import LabError
 
@@ -91,7 +91,6 @@ class BenchOptions:
                 print(f"{known.name:<{width}}{known.title}")
             return 0
         told = sys.argv[1:] if given is None else ["bench", *given]
-        given_once(told, [f"--{f.name}" for f in fields(self) if f.default == ()])
         chosen = override(protocol(self.protocol), self)
         folder = self.out or Path("runs") / "bench" / chosen.name
         try:
@@ -132,12 +131,15 @@ class BenchOptions:
         return LocalRunner(self.workers, device, self.speed)
 
 
-def given_once(arguments: list[str], names: list[str]) -> None:
-    """Parsers take the last of several and say nothing."""
-    found = [argument.partition("=")[0] for argument in arguments]
-    for name in names:
-        if found.count(name) > 1:
-            raise LabError(f"{name} is given more than once: write all its values behind one {name}.")
+def given_once(arguments: list[str], options: Any) -> None:
+    """Of an option with several values parsers take the last one that is given, and say nothing."""
+    found = [argument.partition("=")[0].replace("_", "-") for argument in arguments]
+    for option in fields(options):
+        name, value = f"--{option.name.replace('_', '-')}", getattr(options, option.name)
+        if is_dataclass(value):
+            given_once(arguments, value)
+        elif option.default == () and "UseAppendAction" not in str(option.type) and found.count(name) > 1:
+            raise ValueError(f"{name} is given more than once: write all its values behind one {name}.")
 
 
 def recorded(arguments: list[str]) -> list[str]:

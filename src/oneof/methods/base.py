@@ -291,6 +291,8 @@ def register(
     """Give a method its name. `forwards` and `backwards` are its cost per step and row, one view."""
 
     def add(cls: M) -> M:
+        if "__dataclass_params__" not in vars(cls):
+            raise TypeError(f"{cls.__name__}: put @dataclass(frozen=True) below @register({name!r}, ...).")
         if name in _METHODS and _METHODS[name].cls is not cls:
             raise ValueError(f"two methods are called {name!r}: {_METHODS[name].cls} and {cls}")
         cls.info = _METHODS[name] = MethodInfo(name, year, venue, cls, forwards, backwards, note)

@@ -125,7 +125,7 @@ class Fit:
         limits = Limits(parse_budget(self.budget), parse_memory(self.memory), began)
         data = self._read()
         print(f"{data.source}: {data.candidates.describe()}")
-        clean = read_all_clean(self.clean, data, self.id)
+        clean = read_all_clean(self.clean, data, self.id or data.id_column)
         model = self._model("mlp" if data.pixels is None else "resnet18")
         learns = len(clean) > 0 and self._learns(model, data, len(clean))
         clean.divide(learns, self.check_share, self.seed)
