@@ -204,6 +204,16 @@ def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["wide.csv", "crowd.csv"])
+def test_labels_are_spelled_as_the_classes_that_are_given(tmp_path, name):
+    path = tmp_path / name
+    wide = "id,ann,bob\na,Raven,owl\nb,Raven,raven\n"
+    long = "task,worker,label\na,ann,Raven\na,bob,owl\nb,ann,Raven\nb,bob,raven\n"
+    path.write_text(wide if path.stem == "wide" else long)
+    options = ImportOptions(classes=("crow", "raven", "owl", "OWL"), accept=("alike",))
+    assert import_file(path, path.stem, options).candidates.sets() == [["raven", "owl"], ["raven"]]
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "crowd.csv"])
 def test_whole_numbers_with_and_without_a_decimal_point_are_asked_about(tmp_path, name):
     path = tmp_path / name
     wide = "id,ann,bob\na,1,1.0\nb,2,\nc,1,2.0\n"

@@ -16,7 +16,7 @@ import tokenize
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -258,15 +258,27 @@ def spelling_of(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
 
 
-def one_spelling(cells: Sequence[Any]) -> list[Any]:
-    """Cells with a label or several, each label spelled as it is most often."""
-    usual: dict[str, str] = {}
+def by_spelling(names: Iterable[Any]) -> dict[str, str]:
+    """The first of the names, where they are texts, with each spelling."""
+    found: dict[str, str] = {}
+    for name in names:
+        if isinstance(name, str):
+            found.setdefault(spelling_of(name), name)
+    return found
+
+
+def one_spelling(cells: Sequence[Any], known: Collection[Any] = ()) -> list[Any]:
+    """Cells with a label or several, each label spelled as a known name is, or else as it is most often."""
     times = Counter(v for cell in cells for v in as_set(cell) if isinstance(v, str))
-    for label, _ in times.most_common():
-        usual.setdefault(spelling_of(label), label)
+    names = {name for name in known if isinstance(name, str)}
+    usual = by_spelling([*known, *(label for label, _ in times.most_common())])
+
+    def spelled(label: Any) -> Any:
+        return usual[spelling_of(label)] if isinstance(label, str) and label not in names else label
+
     made = []
     for cell in cells:
-        if labels := [usual[spelling_of(v)] if isinstance(v, str) else v for v in as_set(cell)]:
+        if labels := [spelled(label) for label in as_set(cell)]:
             once = [v for k, v in enumerate(labels) if v not in labels[:k]]
             cell = tuple(once) if isinstance(cell, COLLECTIONS) else labels[0]
         made.append(cell)
@@ -276,7 +288,7 @@ def one_spelling(cells: Sequence[Any]) -> list[Any]:
 def spelled_as(labels: np.ndarray, classes: Iterable[Any]) -> np.ndarray:
     """Labels in the spelling of these classes, where they are one of them; numbers stay as they are."""
     names = {name for name in classes if isinstance(name, str)}
-    usual = {spelling_of(name): name for name in names if not is_whole(spelling_of(name))}
+    usual = {spelling: name for spelling, name in by_spelling(classes).items() if not is_whole(spelling)}
     made = labels.astype(object)
     made[:] = [usual.get(spelling_of(v), v) if isinstance(v, str) and v not in names else v for v in labels]
     return made

@@ -127,12 +127,12 @@ def read_labels(
     return [read[cell] if isinstance(cell, str) else cell for cell in listed]
 
 
-def answered(labels: Sequence[Any], accept: Collection[str]) -> Sequence[Any]:
+def answered(labels: Sequence[Any], accept: Collection[str], known: Collection[Any] = ()) -> Sequence[Any]:
     """Labels of cells, one or several each, after the answers `na-empty` and `alike`."""
     if "na-empty" in accept:
         told = [[v for v in as_set(some) if not _says_nothing(v)] for some in labels]
         labels = [some if len(rest) == len(as_set(some)) else rest for some, rest in zip(labels, told)]
-    return one_spelling(labels) if "alike" in accept else labels
+    return one_spelling(labels, known) if "alike" in accept else labels
 
 
 def joined_labels(values: Sequence[Any], known: Collection[Any] = ()) -> list[list[Any]] | None:

@@ -67,7 +67,7 @@ def from_answers(
     accept = settings.accept or ()
     rows, names = rows_of_tasks(codes, place, ids, n_rows, "unknown-tasks" in accept)
     if accept:
-        label = answered(list(as_cells(label)), accept)
+        label = answered(list(as_cells(label)), accept, settings.known)
     return assemble(
         rows[codes.number], worker, label, names, settings, in_column(columns[2]), in_column(columns[1])
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
@@ -85,6 +85,11 @@ class Settings:
         made = replace(self, **more)
         return replace(made, provenance={"format": format, **made.provenance})
 
+    @property
+    def known(self) -> Collection[Any]:
+        """Names that labels may have, where the user has said which."""
+        return self.taxonomy.names if self.taxonomy is not None else self.classes or ()
+
 
 def row_names(ids: Sequence[Any] | None, n: int) -> Sequence[Any]:
     """The ids of n rows; the range 0..n-1 where none are given."""
@@ -113,7 +118,7 @@ def assemble_lines(
 ) -> Annotations:
     """`assemble` for single answers; `rows` are those of the entries, by default the entries themselves."""
     if settings.accept:
-        labels = answered([line.label for line in lines], settings.accept)
+        labels = answered([line.label for line in lines], settings.accept, settings.known)
         lines = [line._replace(label=v) for line, v in zip(lines, labels) if not is_missing(v)]
     entry = np.array([line.entry for line in lines], dtype=np.int64)
     row = entry if rows is None else np.array(rows, dtype=np.int64)[entry]

@@ -189,8 +189,7 @@ def _settings(
 
 
 def _labels(cells: Any, name: str, settings: Settings) -> list[Any]:
-    known = settings.taxonomy.names if settings.taxonomy is not None else settings.classes or ()
-    return read_labels(cells, name, settings.accept or (), known)
+    return read_labels(cells, name, settings.accept or (), settings.known)
 
 
 def read_taxonomy(path: Path) -> Taxonomy:
