@@ -40,7 +40,7 @@ lab() { # PART WORKERS PROTOCOL DATA METHODS
 for part in "$@"; do
     case $part in
     cifar100) lab cifar100 3 images cifar100 sdct valen pop ;;
-    fmnist) lab fmnist 3 images fmnist sdct valen pop idgp able pico ;;
+    fmnist) lab fmnist 3 images fmnist sdct valen pop idgp able ;;
     views) lab views 2 images-views cifar10 "rplg, three views" "rplg+, three views" ;;
     rivals) # why are they below the paper? ABLE as PRODEN on the weak view, IDGP with its authors' settings, and PLCR
         # with its consistency term from the start
