@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,6 @@ from tyro.conf import subcommand
 
 from oneof import __version__
 from oneof.app.commands.show import readable_output, visible
-from oneof.lab.bench import given_once
 
 GROUPS = {
     "See what it does": {"demo": "demo.Demo"},
@@ -62,6 +62,17 @@ def overview() -> str:
         about = {name: (command_class(name).__doc__ or "").splitlines()[0] for name in names}
         lines += ["", f"{wish}:", *(f"  {name:<12}{text}" for name, text in about.items())]
     return "\n".join([*lines, "", MORE])
+
+
+def given_once(arguments: list[str], options: Any) -> None:
+    """Of an option with several values that is given twice the parser takes the last, and says nothing."""
+    found = [argument.partition("=")[0].replace("_", "-") for argument in arguments]
+    for option in fields(options):
+        name, value = f"--{option.name.replace('_', '-')}", getattr(options, option.name)
+        if is_dataclass(value):
+            given_once(arguments, value)
+        elif option.default == () and "UseAppendAction" not in str(option.type) and found.count(name) > 1:
+            raise ValueError(f"{name} is given more than once: write all its values behind one {name}.")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -10,10 +10,19 @@ import argparse
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
-from oneof.lab.bench import BenchOptions, given_once
+from oneof.lab.bench import BenchOptions
 from oneof.training.recipe import literal_words
+
+
+class Once(argparse.Action):
+    """Of an option that is given twice a parser takes the last values, and says nothing."""
+
+    def __call__(self, parser: Any, found: Any, values: Any, name: str | None = None) -> None:
+        if getattr(found, self.dest) != self.default:
+            raise ValueError(f"{name} is given more than once: write all its values behind one {name}.")
+        setattr(found, self.dest, values)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,15 +37,12 @@ def main(arguments: list[str] | None = None) -> int:
             parser.add_argument(*names, action="store_true")
             continue
         kind = next((t for t in (int, float, Path) if t is hint or t in get_args(hint)), str)
-        several = "+" if get_origin(hint) is tuple else None
-        parser.add_argument(
-            *names, type=kind, nargs=several, choices=literal_words(hint), default=option.default
-        )
+        several: dict[str, Any] = {"nargs": "+", "action": Once} if get_origin(hint) is tuple else {}
+        words = literal_words(hint)
+        parser.add_argument(*names, type=kind, choices=words, default=option.default, **several)
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        options = BenchOptions(**vars(parser.parse_args(given)))
-        given_once(given, options)
-        return options.run(given)
+        return BenchOptions(**vars(parser.parse_args(given))).run(given)
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"oneof: {error}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from oneof.lab import LabError
 
@@ -129,17 +129,6 @@ class BenchOptions:
         except ValueError as error:
             raise LabError(str(error)) from None
         return LocalRunner(self.workers, device, self.speed)
-
-
-def given_once(arguments: list[str], options: Any) -> None:
-    """Of an option with several values parsers take the last one that is given, and say nothing."""
-    found = [argument.partition("=")[0].replace("_", "-") for argument in arguments]
-    for option in fields(options):
-        name, value = f"--{option.name.replace('_', '-')}", getattr(options, option.name)
-        if is_dataclass(value):
-            given_once(arguments, value)
-        elif option.default == () and "UseAppendAction" not in str(option.type) and found.count(name) > 1:
-            raise ValueError(f"{name} is given more than once: write all its values behind one {name}.")
 
 
 def recorded(arguments: list[str]) -> list[str]:
