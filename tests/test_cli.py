@@ -1,6 +1,7 @@
 """The `oneof` program as a person meets it: help, tables in, tables out, errors in one line, Ctrl-C."""
 
 import csv
+import errno
 import json
 import os
 import re
@@ -91,6 +92,17 @@ def test_an_option_with_several_values_stands_once(tmp_path, oneof_program):
     assert "--ignore is given more than once: write all its values behind one --ignore" in err
     code, _, err = oneof_program("predict", tmp_path, table, "--keep", "id", "--keep=trusted")
     assert "--keep is given more than once" in err
+
+
+def test_a_full_disk_is_told_with_what_to_do(monkeypatch, oneof_program):
+    def run(self):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out.csv")
+
+    monkeypatch.setattr(command_class("methods"), "run", run)
+    code, _, err = oneof_program("methods")
+    assert code == 1
+    assert err.startswith("oneof: out.csv could not be written: ")
+    assert "Free some space there" in err
 
 
 def test_trusted_labels_name_rows_by_an_id_column_that_was_found(tmp_path, oneof_program):

@@ -118,8 +118,13 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
         if os.environ.get("ONEOF_DEBUG"):
             raise
+        from oneof.tables.files import DISK_FULL, why_not_written
+
         no_words = "there is not enough memory for this; take fewer rows, smaller batches or a smaller net."
-        print(visible(f"oneof: {str(error) or no_words}"), file=sys.stderr)
+        told = str(error) or no_words
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            told = f"{error.filename or 'a file'} could not be written: {why_not_written(error)}"
+        print(visible(f"oneof: {told}"), file=sys.stderr)
         sys.exit(1)
 
 

@@ -25,6 +25,7 @@ from oneof.tables.errors import DataError
 
 HALF_CHARACTERS = "backslashreplace"
 """How texts for people show what UTF-8 has no bytes for: JSON and file systems give names with such parts."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def why_not_written(error: Exception) -> str:
@@ -36,7 +37,7 @@ def why_not_written(error: Exception) -> str:
     told = re.search(r"os error (\d+)", str(error))
     number = int(told.group(1)) if number is None and told else number
     said = os.strerror(number) if number else str(error)
-    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if number in DISK_FULL:
         return f"{said}. Free some space there, or choose a folder on another disk."
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{said}. Choose a folder that you may write to."
