@@ -1,8 +1,7 @@
-"""`import_file` and `oneof candidates import`: every format from a file, and what is said about bad ones."""
+"""`import_file`: every format from a file, and what is said about bad ones."""
 
 import csv
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -35,19 +34,6 @@ STUDIO = [
         ],
     }
 ]
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        return path
-
-    return write
 
 
 def read(path, format, **options):
@@ -435,54 +421,7 @@ def test_unknown_things(file, tmp_path):
         read(tmp_path / "none.csv", "crowd")
 
 
-# ---- the command ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ending", ["npz", "parquet"])
-def test_the_command_writes_one_file(file, tmp_path, capsys, ending):
-    path, out = file("a.csv", CROWD), tmp_path / f"sets.{ending}"
-    truth = file("truth.txt", "cat\ndog\n")
-    arguments = [str(path), "--format", "crowd", "--rule", "share", "--at-least", "0.5", "--out", str(out)]
-    with pytest.raises(SystemExit) as end:
-        main(["candidates", "import", *arguments, "--truth", str(truth)])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
-    assert "a.csv, format crowd, rule share (at_least 0.5)" in text
-    assert "true label among the candidates: 100.00%" in text
-    assert "may be missing" in text
-    made = load_annotations(out)
-    assert made.candidates.sets() == [["cat", "dog"], ["dog"]]
-    assert made.answers.workers == ("ann", "bob")
-    with pytest.raises(SystemExit) as end:
-        main(["candidates", "describe", str(out), "--no-plots"])
-    assert end.value.code == 0
-
-
-def test_the_command_as_json(file, tmp_path, capsys):
-    path, out = file("a.jsonl", '{"labels": ["a", "b"]}\n{"labels": ["b"]}\n'), str(tmp_path / "x.npz")
-    with pytest.raises(SystemExit):
-        main(["candidates", "import", str(path), "--format", "jsonl", "--out", out, "--json"])
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["mean_size"] == 1.5
-    assert facts["provenance"]["rule"] == "union"
-
-
-def test_the_command_refuses_a_wrong_place_before_reading(file, tmp_path, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["candidates", "import", "none.csv", "--format", "crowd", "--out", str(tmp_path / "x.csv")])
-    assert end.value.code == 1
-    assert "must end in .npz or .parquet" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("option", ["--out", "--annotator-table"])
-def test_the_command_does_not_replace_its_input(tmp_path, capsys, option):
-    path = tmp_path / "scores.npz"
-    np.savez(path, scores=np.eye(2))
-    with pytest.raises(SystemExit) as end:
-        main(["candidates", "import", str(path), "--format", "scores", "--top-k", "1", option, str(path)])
-    assert end.value.code == 1
-    assert f"{option} {path} would replace the file" in capsys.readouterr().err
-    assert np.load(path).files == ["scores"]
+# ---- all of it ----------------------------------------------------------------------------------
 
 
 def test_many_lines(tmp_path):
@@ -499,63 +438,6 @@ def test_many_lines(tmp_path):
     i = 77
     mine = task == made.ids[i]
     assert made.candidates.sets()[i] == sorted({f"c{k}" for k in label[mine]})
-
-
-# ---- real data --------------------------------------------------------------------------------
-
-
-def crowd_file(name):
-    folder = os.environ.get("ONEOF_DATA")
-    path = folder and os.path.join(folder, "crowd", name)
-    if not path or not os.path.exists(path):
-        pytest.skip(f"set ONEOF_DATA to a folder with crowd/{name}")
-    return path
-
-
-def figures(made):
-    c = made.candidates
-    inside = c.mask[np.arange(len(c)), c.truth].mean() if c.truth is not None else None
-    return round(float(c.sizes.mean()), 2), inside and round(float(inside), 4)
-
-
-def test_labelme_has_the_stated_figures(tmp_path):
-    with np.load(crowd_file("labelme_features.npz")) as stored:
-        np.save(tmp_path / "truth.npy", stored["y_train"])
-    answers = crowd_file("labelme_answers.csv")
-    made = read(answers, "crowd", n_rows=1000, truth=str(tmp_path / "truth.npy"))
-    assert len(made.answers) == 2547
-    assert len(made.answers.workers) == 59
-    assert made.candidates.sizes.mean() == pytest.approx(1.365)
-    assert figures(made)[1] == 0.889
-
-
-def test_cifar10n_has_the_stated_figures(tmp_path):
-    path = crowd_file("cifar10n.npz")
-    with np.load(path) as stored:
-        np.save(tmp_path / "truth.npy", stored["clean"])
-    made = read(path, "wide", array="labels", truth=str(tmp_path / "truth.npy"))
-    mean, inside = figures(made)
-    assert (mean, round(inside, 3)) == (1.46, 0.979)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "data_set", "mean", "inside"),
-    [
-        ("cifar10h_counts.npy", {}, "cifar10", 1.94, 0.9996),
-        ("fmh_counts.csv", {"header": False}, "fmnist", 5.30, 0.999),
-    ],
-)
-def test_count_matrices_have_the_stated_figures(tmp_path, name, options, data_set, mean, inside):
-    from oneof.datasets import MissingDataError, load
-
-    made = read(crowd_file(name), "counts", **options)
-    assert figures(made)[0] == mean
-    try:
-        truth = load(data_set).y_test
-    except MissingDataError:
-        pytest.skip(f"set ONEOF_DATA to a folder with {data_set}")
-    found = figures(made.with_truth(truth))[1]
-    assert found == pytest.approx(inside, abs=5e-5 if inside > 0.9995 else 5e-4)
 
 
 def test_an_import_that_stops_leaves_no_trace_in_the_process(tmp_path):

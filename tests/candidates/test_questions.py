@@ -203,22 +203,26 @@ def test_one_class_in_several_spellings_is_spelled_as_in_most_cells(tmp_path):
     ]
 
 
+def answers_of_two(path, **rows):
+    """A wide table of what two people say of each row, or a long one of the same answers."""
+    lines = ["id,ann,bob", *(",".join([row, *labels]) for row, labels in rows.items())]
+    if path.stem == "crowd":
+        said = ((row, *one) for row, labels in rows.items() for one in zip(("ann", "bob"), labels) if one[1])
+        lines = ["task,worker,label", *map(",".join, said)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 @pytest.mark.parametrize("name", ["wide.csv", "crowd.csv"])
 def test_labels_are_spelled_as_the_classes_that_are_given(tmp_path, name):
-    path = tmp_path / name
-    wide = "id,ann,bob\na,Raven,owl\nb,Raven,raven\n"
-    long = "task,worker,label\na,ann,Raven\na,bob,owl\nb,ann,Raven\nb,bob,raven\n"
-    path.write_text(wide if path.stem == "wide" else long)
+    path = answers_of_two(tmp_path / name, a=("Raven", "owl"), b=("Raven", "raven"))
     options = ImportOptions(classes=("crow", "raven", "owl", "OWL"), accept=("alike",))
     assert import_file(path, path.stem, options).candidates.sets() == [["raven", "owl"], ["raven"]]
 
 
 @pytest.mark.parametrize("name", ["wide.csv", "crowd.csv"])
 def test_whole_numbers_with_and_without_a_decimal_point_are_asked_about(tmp_path, name):
-    path = tmp_path / name
-    wide = "id,ann,bob\na,1,1.0\nb,2,\nc,1,2.0\n"
-    long = "task,worker,label\na,ann,1\na,bob,1.0\nb,ann,2\nc,ann,1\nc,bob,2.0\n"
-    path.write_text(wide if path.stem == "wide" else long)
+    path = answers_of_two(tmp_path / name, a=("1", "1.0"), b=("2", ""), c=("1", "2.0"))
     with pytest.raises(DataError, match=r"2 classes spelled in several ways, such as '1', '1\.0'"):
         import_file(path, path.stem)
     assert import_file(path, path.stem, ImportOptions(accept=("alike",))).candidates.classes == ("1", "2")
