@@ -314,16 +314,6 @@ def test_trainings_elsewhere_have_no_place_among_costs(folder, tmp_path):
     assert not any("another device" in note for note in grid(read_folder(folder)[0].nets["linear"]).notes)
 
 
-def test_costs_are_those_of_the_device_that_the_reference_was_trained_on(folder, tmp_path):
-    (tmp_path / "plan-toy.json").write_text((folder / "plan-toy.json").read_text())
-    lines = list(read(folder / "records.jsonl"))
-    for record in lines:
-        record["place"] = {"device": "a GPU" if record["config"]["method"]["name"] == "rplg" else "cpu"}
-    (tmp_path / "records.jsonl").write_text("".join(map(as_line, lines)))
-    (rows,) = read_folder(tmp_path)[0].nets["linear"].rows.values()
-    assert {cell.usual for cell in rows.values()} == {"a GPU"}  # though most were trained on the cpu
-
-
 def test_a_training_whose_seconds_are_not_known(folder, tmp_path):
     (result,) = read_folder(folder)
     for record in result.nets["linear"].rows[result.data[0]]["cc"].records:

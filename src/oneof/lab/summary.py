@@ -178,9 +178,7 @@ def _place(rows: dict[str, CellResult], reference: str) -> None:
         cell.best = round(cell.mean, 2) == highest
     for cell, rank in zip(ranked, _ranks_over_splits(ranked)):
         cell.rank = rank
-    # the reference's device, or that of most trainings: costs stay what they are when rivals run elsewhere
-    judged = [rows[reference]] if reference in rows and rows[reference].records else rows.values()
-    devices = Counter(filter(None, (device_of(record) for cell in judged for record in cell.records)))
+    devices = Counter(filter(None, (device_of(record) for cell in rows.values() for record in cell.records)))
     usual = next((device for device, _ in devices.most_common(1)), None)
     for label, cell in rows.items():
         cell.usual = usual
