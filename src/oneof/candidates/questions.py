@@ -42,13 +42,15 @@ Answer = Literal[
     "many-classes",
     "leak",
     "unknown-tasks",
+    "order",
 ]
 """What `accept` (on the command line `--accept`) can say.
 
 sets, names: cells such as bug;login are sets of labels, or names of one class each. alike, spelling: Sparrow
 and sparrow are one class, or two. na, na-empty: n/a is a class, or an empty cell. singletons: every row has
 one candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the
-label is a feature. unknown-tasks: answers about rows that are not there are left out.
+label is a feature. unknown-tasks: answers about rows that are not there are left out. order: rows of two
+files are in the same order, whatever their ids are.
 """
 
 MARKS = (";", ",", "/")

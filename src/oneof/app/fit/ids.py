@@ -10,7 +10,7 @@ import numpy as np
 from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
 from oneof.tables.importers.column_names import ID, TASK, column
-from oneof.tables.table import Table
+from oneof.tables.table import ID_NAME, Table
 
 
 def as_ids(values: Any, what: str) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def id_column(table: Table, ids: Sequence[str]) -> str | None:
     wanted, numbers = set(ids), row_numbers(ids, len(table)) is not None
     usual = {column(table.columns, None, [guess], table.path) for guess in (*ID, *TASK)}
     more = None
-    for name, values in table.columns.items():
+    for name, values in sorted(table.columns.items(), key=lambda item: item[0] not in usual):
         if len(values) < len(wanted) or getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
             continue
         texts = {cell_text(v) for v in values}
@@ -75,6 +75,19 @@ def id_column(table: Table, ids: Sequence[str]) -> str | None:
         if may_be_it and wanted < texts and len(texts) == len(values):
             more = name
     return more
+
+
+def other_ids(table: Table, ids: Sequence[str]) -> str | None:
+    """A column that names the rows, but not by these ids: by its name, or because it has a few of them."""
+    wanted = set() if row_numbers(ids, len(table)) is not None else set(ids)
+    for name, values in table.columns.items():
+        if getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
+            continue
+        texts = {cell_text(v) for v in values}
+        called = column({name: values}, None, (*ID, *TASK), table.path) or ID_NAME.fullmatch(name.strip())
+        if len(texts) == len(values) and (called or not wanted.isdisjoint(texts)):
+            return name
+    return None
 
 
 def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:
