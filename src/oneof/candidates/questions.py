@@ -58,6 +58,7 @@ MARKS = (";", ",", "/")
 UNSURE = frozenset(
     {"unknown", "unsure", "not sure", "don't know", "dont know", "do not know", "no idea"}
     | {"can't tell", "cannot tell", "undefined", "missing", "not available", "not applicable", "tbd"}
+    | {"-1"}  # who labels by number abstains so
     | {"unbekannt", "unsicher", "weiß nicht", "weiss nicht", "keine ahnung"}
     | {"inconnu", "je ne sais pas", "desconocido", "no sé"}
 )
@@ -199,9 +200,9 @@ def _recur(joined: Mapping[str, list[str]], labels: set[str], mark: str) -> bool
 
 
 def _says_nothing(label: Any) -> bool:
-    if not isinstance(label, str):
+    if not isinstance(label, str | int):
         return False
-    text = label.strip().lower().replace("’", "'")
+    text = str(label).strip().lower().replace("’", "'")
     return text.removeprefix("i ").removeprefix("i'm ") in UNSURE or text in NO_VALUE
 
 
@@ -234,7 +235,7 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
         text = f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
         answers = {"alike": "they are, spelled as in most cells", "spelling": "they are different classes"}
         made.append(Question(text + "Are they one class?", answers))
-    nothing = [name for name in texts if _says_nothing(name)]
+    nothing = [name for name in classes if _says_nothing(name)]
     if nothing:
         stand = "stands" if len(nothing) == 1 else "stand"
         text = f"{short(nothing)} {stand} for nothing in many files. A class?"

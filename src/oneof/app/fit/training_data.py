@@ -270,7 +270,7 @@ def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str])
         names = tuple(map(str, range(len(found))))
     notes = []
     if names is None:
-        notes += [f"{file} has no ids: rows are matched by their order"] if ids else []
+        notes.append(f"{file} has no ids: rows are matched by their order")
     elif column := ids or id_column(table, names):
         ids, where = column, f'column "{column}" of {path}'
         there = as_ids(table.columns[column], where)
