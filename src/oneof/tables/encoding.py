@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.candidates.cells import DATES, counted, first_where, is_missing, short
+from oneof.candidates.cells import DATES, NO_VALUE, counted, first_where, is_missing, short
 from oneof.tables.errors import DataError
 from oneof.tables.free_text import (
     MOST_VALUES,
@@ -127,6 +128,9 @@ COLUMN_CODES: dict[str, tuple[type[ColumnCode], str]] = {
 """Kinds of columns by their names in files, and in words."""
 
 
+POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})*|0")
+
+
 def learned_code(
     name: str, title: str, column: np.ndarray | list[Any], prose: bool, sentences: str | None
 ) -> ColumnCode | str:
@@ -163,6 +167,11 @@ def learned_code(
         _refuse_infinite(values, title)
         if np.isnan(values).all():
             return "is empty in every row"
+        if isinstance(column, list) and (cell := point_of_thousands(column)):
+            raise DataError(
+                f"{title} has {cell!r} and whole numbers below 1000: does the point stand for thousands?\n"
+                "  Write such numbers without it, or all with the same decimals; or leave the column out."
+            )
         commas = isinstance(column, list) and has_decimal_commas(column)
         return why_an_id(name, values) or NumberColumn.fit(name, values, commas)
     assert isinstance(column, list)
@@ -181,6 +190,14 @@ def learned_code(
     if reason and reason != DATED and share:
         return f"{reason}; {share:.0%} are numbers, but {column[row]!r:.80} is none"
     return reason or CategoryColumn.fit(name, column)
+
+
+def point_of_thousands(values: list[Any]) -> str | None:
+    """A cell such as 1.234, where all others are so or whole numbers below 1000: decimals end in 0 too."""
+    texts = {v.strip() for v in values if isinstance(v, str) and v.strip().lower() not in NO_VALUE}
+    pointed = [v for v in texts if "." in v]
+    alike = 20 <= len(pointed) < len(texts) and all(map(POINTED.fullmatch, texts))
+    return min(pointed) if alike else None
 
 
 def stored_code(entry: dict[str, Any]) -> ColumnCode:
