@@ -121,7 +121,9 @@ def test_ids_that_do_not_match_are_named(here):
 def test_two_files_with_different_ids_are_not_matched_by_their_order_unasked(here, name, there, ids):
     write_sets(here / "c.npz", ids)
     (here / "t.csv").write_text(f"size,{name}\n" + "".join(f"0.{k},{v}\n" for k, v in enumerate(there)))
-    with pytest.raises(QuestionError, match=rf"'{ids[0]}'.*\"{name}\".*'{there[0]}'(?s:.)*--accept order: .*by"):
+    with pytest.raises(
+        QuestionError, match=rf"'{ids[0]}'.*\"{name}\".*'{there[0]}'(?s:.)*--accept order: .*by"
+    ):
         from_table(here / "t.csv", "c.npz")
     assert from_table(here / "t.csv", "c.npz", accept=["order"]).candidates.sets() == SETS
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates.cells import cell_text, short
+from oneof.candidates.questions import Question
 from oneof.tables.errors import DataError
 from oneof.tables.importers.column_names import ID, TASK, column
 from oneof.tables.table import ID_NAME, Table
@@ -77,17 +78,24 @@ def id_column(table: Table, ids: Sequence[str]) -> str | None:
     return more
 
 
-def other_ids(table: Table, ids: Sequence[str]) -> str | None:
-    """A column that names the rows, but not by these ids: by its name, or because it has a few of them."""
+def about_other_ids(table: Table, ids: Sequence[str], how: str) -> list[Question]:
+    """Whether rows are matched so although a column names them by other ids: by what it is called, or
+    because it has a few of these."""
     wanted = set() if row_numbers(ids, len(table)) is not None else set(ids)
-    for name, values in table.columns.items():
+    for name, values in table.columns.items() if ids else ():
         if getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
             continue
         texts = {cell_text(v) for v in values}
         called = column({name: values}, None, (*ID, *TASK), table.path) or ID_NAME.fullmatch(name.strip())
         if len(texts) == len(values) and (called or not wanted.isdisjoint(texts)):
-            return name
-    return None
+            text = (
+                f'its ids, such as {ids[0]!r}, are not those of the column "{name}" of {table.path}, such as '
+            )
+            text += (
+                f"{cell_text(values[0])!r}.\n  If they name the same rows, write them alike in both files."
+            )
+            return [Question(text, {"order": how})]
+    return []
 
 
 def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.columns import about_columns, people_in
-from oneof.app.fit.ids import as_ids, distinct_rows, id_column, other_ids, positions, row_numbers
+from oneof.app.fit.ids import about_other_ids, as_ids, distinct_rows, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
 from oneof.candidates.compact import DENSE, row_blocks
-from oneof.candidates.questions import Question, ask
+from oneof.candidates.questions import ask
 from oneof.tables.candidate_files import load_annotations
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
@@ -278,27 +278,22 @@ def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str])
         if "unknown-tasks" in accept and not inside.all():
             notes.append(f"{int((~inside).sum())} candidate sets are about rows that {path} does not have")
             found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
-        advice = "\n  To leave such sets out: --accept unknown-tasks."
-        known = positions(names, there, str(file), where, advice)
+        known = positions(names, there, str(file), where, "\n  To leave them out: --accept unknown-tasks.")
         in_order = np.argsort(known)  # of the table
         found, known = found.take(in_order), known[in_order]
         notes.append(f'rows are matched by the column "{column}"')
+    elif (numbers := row_numbers(names, len(table))) is not None:
+        known = numbers
+        notes.append("ids are row numbers: rows are matched by them")
     else:
-        numbers = row_numbers(names, len(table))
-        known = known if numbers is None else numbers
-        what = f"no column of {path} has the ids of {file}: rows are matched by their order"
-        notes.append(what if numbers is None else "ids are row numbers: rows are matched by them")
+        notes.append(f"no column of {path} has the ids of {file}: rows are matched by their order")
     if len(known) != len(found):
         example = "" if names is None else f", such as {names[0]!r}"
         raise DataError(
             f"{path} has {len(table)} rows, {file} has {len(found)} candidate sets{example}.\n"
             "  Name the column with the ids: --id COLUMN."
         )
-    if names is not None and ids is None and (other := other_ids(table, names)) is not None:
-        text = f'its ids, such as {names[0]!r}, are not those of the column "{other}" of {path}, such as '
-        text += f"{cell_text(table.columns[other][0])!r}.\n"
-        text += "  If they name the same rows, write them alike in both files."
-        ask([Question(text, {"order": notes[-1]})], accept, str(file))
+    ask(about_other_ids(table, names or (), notes[-1]) if ids is None else (), accept, str(file))
     source = f"{path} with {file}"
     data = TrainingData(source, found.candidates, table, known, ids=names, answers=found.answers, notes=notes)
     if ids is not None:
