@@ -462,10 +462,15 @@ def test_a_column_that_names_the_rows_is_found_by_its_name(tmp_path, name):
     (tmp_path / "a.csv").write_text(f"note,{name},label\n,q,cat|dog\n,p,dog\n")
     made = import_file(tmp_path / "a.csv", "records")
     assert made.ids == ("q", "p")
-    assert "columns that are not read: 'note'" in made.candidates.provenance["notes"]
     if name == "tree_id":  # an annotator's, perhaps
         (tmp_path / "a.csv").write_text("user_id,label\nann,cat|dog\nann,dog\n")
         assert import_file(tmp_path / "a.csv", "records").ids is None
+
+
+def test_columns_that_are_not_read_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("task,worker,label,sure,\n1,ann,cat,0.9,\n1,bob,dog,0.1,\n")
+    made = import_file(tmp_path / "a.csv", "crowd")
+    assert made.candidates.provenance["notes"] == ["columns that are not read: 'sure'"]
 
 
 def test_nearly_equal_names_of_rows_and_annotators_are_told_of(tmp_path):

@@ -223,19 +223,15 @@ def scores_of(cell: Any) -> dict[str, float] | None:
 # ---- classes and sets -------------------------------------------------------------------------
 
 
-def spelled_alike(names: Iterable[Any]) -> list[list[str]]:
-    """Names that differ by no more than their spelling, such as Sparrow and sparrow."""
-    by_form: dict[str, list[str]] = {}
-    for name in names:
-        if isinstance(name, str):
-            by_form.setdefault(spelling_of(name), []).append(name)
-    return [some for some in by_form.values() if len(some) > 1]
-
-
 def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
     """Questions about the names of classes that were found in labels, not given."""
     made = []
-    if alike := spelled_alike(classes):
+    texts = [name for name in classes if isinstance(name, str)]
+    by_form: dict[str, list[str]] = {}
+    for name in texts:
+        by_form.setdefault(spelling_of(name), []).append(name)
+    alike = [names for names in by_form.values() if len(names) > 1]
+    if alike:
         text = f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
         answers = {"alike": "they are, spelled as in most cells", "spelling": "they are different classes"}
         made.append(Question(text + "Are they one class?", answers))

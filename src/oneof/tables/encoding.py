@@ -128,9 +128,6 @@ COLUMN_CODES: dict[str, tuple[type[ColumnCode], str]] = {
 """Kinds of columns by their names in files, and in words."""
 
 
-POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})*|0")
-
-
 def learned_code(
     name: str, title: str, column: np.ndarray | list[Any], prose: bool, sentences: str | None
 ) -> ColumnCode | str:
@@ -167,11 +164,8 @@ def learned_code(
         _refuse_infinite(values, title)
         if np.isnan(values).all():
             return "is empty in every row"
-        if isinstance(column, list) and (cell := point_of_thousands(column)):
-            raise DataError(
-                f"{title} has {cell!r} and whole numbers below 1000: does the point stand for thousands?\n"
-                "  Write such numbers without it, or all with the same decimals; or leave the column out."
-            )
+        if isinstance(column, list):
+            _refuse_points_of_thousands(column, title)
         commas = isinstance(column, list) and has_decimal_commas(column)
         return why_an_id(name, values) or NumberColumn.fit(name, values, commas)
     assert isinstance(column, list)
@@ -192,14 +186,6 @@ def learned_code(
     return reason or CategoryColumn.fit(name, column)
 
 
-def point_of_thousands(values: list[Any]) -> str | None:
-    """A cell such as 1.234, where all others are so or whole numbers below 1000: decimals end in 0 too."""
-    texts = {v.strip() for v in values if isinstance(v, str) and v.strip().lower() not in NO_VALUE}
-    pointed = [v for v in texts if "." in v]
-    alike = 20 <= len(pointed) < len(texts) and all(map(POINTED.fullmatch, texts))
-    return min(pointed) if alike else None
-
-
 def stored_code(entry: dict[str, Any]) -> ColumnCode:
     """A column as `to_dict` of the encoder gave it; a ValueError, TypeError or KeyError where it lies."""
     made = COLUMN_CODES[entry.pop("kind")][0](**entry)
@@ -208,6 +194,17 @@ def stored_code(entry: dict[str, Any]) -> ColumnCode:
     if not made.is_sound():
         raise ValueError(f"the column {made.name!r:.80} has values that cannot be")
     return made
+
+
+def _refuse_points_of_thousands(cells: list[Any], title: str) -> None:
+    """Texts such as 1.234 where all others are whole and below 1000: some decimals would end in 0."""
+    texts = {v.strip() for v in cells if isinstance(v, str) and v.strip().lower() not in NO_VALUE}
+    pointed, number = [v for v in texts if "." in v], re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})*|0")
+    if 20 <= len(pointed) < len(texts) and all(map(number.fullmatch, texts)):
+        raise DataError(
+            f"{title} has {min(pointed)!r} and whole numbers below 1000: is its point one of thousands?\n"
+            "  Write such numbers without it, or all with the same decimals; or leave the column out."
+        )
 
 
 def _refuse_infinite(values: np.ndarray, title: str) -> None:

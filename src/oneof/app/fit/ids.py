@@ -79,8 +79,7 @@ def id_column(table: Table, ids: Sequence[str]) -> str | None:
 
 
 def about_other_ids(table: Table, ids: Sequence[str], how: str) -> list[Question]:
-    """Whether rows are matched so although a column names them by other ids: by what it is called, or
-    because it has a few of these."""
+    """Rows are matched so although a column has other ids of them: it is called so, or has a few of these."""
     wanted = set() if row_numbers(ids, len(table)) is not None else set(ids)
     for name, values in table.columns.items() if ids else ():
         if getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
@@ -89,12 +88,9 @@ def about_other_ids(table: Table, ids: Sequence[str], how: str) -> list[Question
         called = column({name: values}, None, (*ID, *TASK), table.path) or ID_NAME.fullmatch(name.strip())
         if len(texts) == len(values) and (called or not wanted.isdisjoint(texts)):
             text = (
-                f'its ids, such as {ids[0]!r}, are not those of the column "{name}" of {table.path}, such as '
+                f'{ids[0]!r} is an id here, {cell_text(values[0])!r} in the column "{name}" of {table.path}.'
             )
-            text += (
-                f"{cell_text(values[0])!r}.\n  If they name the same rows, write them alike in both files."
-            )
-            return [Question(text, {"order": how})]
+            return [Question(f"{text}\n  Write ids of the same rows alike in both files.", {"order": how})]
     return []
 
 

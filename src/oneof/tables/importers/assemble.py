@@ -13,16 +13,18 @@ from oneof.candidates.cells import (
     CandidateError,
     CellError,
     Place,
+    by_spelling,
     first_where,
     is_missing,
     ordered,
     short,
+    spelling_of,
     tidy,
 )
 from oneof.candidates.codes import Codes, check_one_type, encode, encode_labels, named_columns
 from oneof.candidates.compact import CompactSets, each_once
 from oneof.candidates.evidence import tells_apart
-from oneof.candidates.questions import about_classes, about_sizes, answered, ask, spelled_alike
+from oneof.candidates.questions import about_classes, about_sizes, answered, ask
 from oneof.candidates.rules import Rule, union
 from oneof.candidates.sets import Candidates
 from oneof.candidates.taxonomy import Taxonomy
@@ -204,8 +206,10 @@ def decide(
             if not ids:
                 raise CandidateError("no row has an answer: nothing is left.")
     for what, names in (("rows", ids), ("annotators", answers.workers)):
-        if alike := spelled_alike(names):
-            notes.append(f"{what} of nearly the same name, not taken for one: {short(alike[0])}")
+        usual = by_spelling(names)
+        if again := {v for v in names if isinstance(v, str)} - set(usual.values()):
+            pair = usual[spelling_of(min(again))], min(again)
+            notes.append(f"{what} of nearly the same name, not taken for one: {short(pair)}")
     where = str(settings.provenance.get("file", "answers"))
     if settings.accept is not None and settings.classes is None and settings.taxonomy is None:
         # a column of remarks would make as many classes as rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,9 @@ def _crowd(path: Path, options: ImportOptions, format: str) -> Annotations:
     worker = column(columns, options.worker, WORKER, path)
     label = needed(columns, options.label, LABEL, "label", path)
     silent = f"no column names the annotators (the columns {short(columns, 20)}): every line is one answer"
-    notes = [*([] if worker else [silent]), *_unread({*columns} - {task, worker, label})]
-    settings = _settings(path, options, notes)
+    others = sorted(filter(None, columns.keys() - {task, worker, label}))
+    notes = [f"columns that are not read: {short(others)}"] if others else []
+    settings = _settings(path, options, notes if worker else [silent])
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
@@ -107,7 +108,7 @@ def _records(path: Path, options: ImportOptions, format: str) -> Annotations:
     cells = columns.pop(label)
     ids = ids_of(columns, options.id, ID, path)
     # what is not, and trees, are taken at their word that the true label is inside
-    settings = _settings(path, options, _unread(columns), promised=format != "records").of(format, {})
+    settings = _settings(path, options, promised=format != "records").of(format, {})
     if format == "complementary":
         settings = replace(settings, rule=arrays.not_named)
     labels = _labels(cells, label, settings)
@@ -187,11 +188,6 @@ def _settings(
         accept=options.accept,
         provenance={**_origin(path), "notes": [*options.form.note(path), *notes]},
     )
-
-
-def _unread(columns: Iterable[str]) -> list[str]:
-    names = sorted(filter(None, columns))
-    return [f"columns that are not read: {short(names)}"] if names else []
 
 
 def _labels(cells: Any, name: str, settings: Settings) -> list[Any]:
