@@ -150,6 +150,6 @@ def test_grid_search_selects_by_several_scores():
 
 
 def test_labels_in_another_spelling_are_not_counted_as_missed():
-    with pytest.raises(ValueError, match=r"label 'Cat', which is spelled otherwise than the class 'cat'"):
+    with pytest.raises(ValueError, match=r"label 'Cat', spelled otherwise than the class 'cat'"):
         mask_over(np.array(["cat", "Cat", "eagle"]), np.array(["cat", "dog"]))
     assert mask_over(np.array(["cat", "eagle"]), np.array(["cat", "dog"]))[0].sum() == 1

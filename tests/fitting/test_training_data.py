@@ -122,7 +122,7 @@ def test_two_files_with_different_ids_are_not_matched_by_their_order_unasked(her
     write_sets(here / "c.npz", ids)
     (here / "t.csv").write_text(f"size,{name}\n" + "".join(f"0.{k},{v}\n" for k, v in enumerate(there)))
     with pytest.raises(
-        QuestionError, match=rf"'{ids[0]}'.*'{there[0]}'.*\"{name}\"(?s:.)*--accept order: .*by"
+        QuestionError, match=rf"'{ids[0]}'.*'{there[0]}'.*'{name}'(?s:.)*--accept order: .*by"
     ):
         from_table(here / "t.csv", "c.npz")
     assert from_table(here / "t.csv", "c.npz", accept=["order"]).candidates.sets() == SETS

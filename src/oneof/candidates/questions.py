@@ -49,8 +49,7 @@ Answer = Literal[
 sets, names: cells such as bug;login are sets of labels, or names of one class each. alike, spelling: Sparrow
 and sparrow are one class, or two. na, na-empty: n/a is a class, or an empty cell. singletons: every row has
 one candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the
-label is a feature. unknown-tasks: answers about rows that are not there are left out. order: rows of two
-files are in the same order, whatever their ids are.
+label is a feature. unknown-tasks: answers about rows that are not there are left out. order: ids say nothing.
 """
 
 MARKS = (";", ",", "/")
@@ -58,9 +57,8 @@ MARKS = (";", ",", "/")
 UNSURE = frozenset(
     {"unknown", "unsure", "not sure", "don't know", "dont know", "do not know", "no idea"}
     | {"can't tell", "cannot tell", "undefined", "missing", "not available", "not applicable", "tbd"}
-    | {"-1"}  # who labels by number abstains so
     | {"unbekannt", "unsicher", "weiß nicht", "weiss nicht", "keine ahnung"}
-    | {"inconnu", "je ne sais pas", "desconocido", "no sé"}
+    | {"inconnu", "je ne sais pas", "desconocido", "no sé", "-1"}
 )
 FEW_CLASSES = 10
 SCORE_FIELDS = (("label", "class", "name"), ("score", "probability", "prob", "confidence"))

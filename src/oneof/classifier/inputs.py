@@ -177,9 +177,7 @@ def _one_hot(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     new = labels[columns < 0]
     for label, name in zip(new.tolist(), spelled_as(new, classes.tolist()).tolist()):
         if label != name and label == label:
-            raise ValueError(
-                f"y has the label {label!r}, which is spelled otherwise than the class {name!r}."
-            )
+            raise ValueError(f"y has the label {label!r}, spelled otherwise than the class {name!r}.")
     return one_hot(columns, len(classes))
 
 

@@ -164,8 +164,7 @@ def learned_code(
         _refuse_infinite(values, title)
         if np.isnan(values).all():
             return "is empty in every row"
-        if isinstance(column, list):
-            _refuse_points_of_thousands(column, title)
+        _refuse_points_of_thousands(column, title)
         commas = isinstance(column, list) and has_decimal_commas(column)
         return why_an_id(name, values) or NumberColumn.fit(name, values, commas)
     assert isinstance(column, list)
@@ -196,7 +195,7 @@ def stored_code(entry: dict[str, Any]) -> ColumnCode:
     return made
 
 
-def _refuse_points_of_thousands(cells: list[Any], title: str) -> None:
+def _refuse_points_of_thousands(cells: Any, title: str) -> None:
     """Texts such as 1.234 where all others are whole and below 1000: some decimals would end in 0."""
     texts = {v.strip() for v in cells if isinstance(v, str) and v.strip().lower() not in NO_VALUE}
     pointed, number = [v for v in texts if "." in v], re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})*|0")

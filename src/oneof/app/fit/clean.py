@@ -98,10 +98,8 @@ class CleanLabels:
         if len(encoder.codes) == 1 and encoder.codes[0].kind == "vector" and len(vectors) == 1:
             columns = {encoder.codes[0].name: columns[vectors[0]]}  # two matrices need no common name
         if columns.keys().isdisjoint(encoder.column_names):
-            raise DataError(
-                f"{self.further.path} has no column that names the rows, and no features: it has "
-                f'{short(columns, 20)}.\n  Call the column with the ids "id", or that of row numbers "row".'
-            )
+            what = f"no column that names the rows, and no features; it has {short(columns, 20)}"
+            raise DataError(f'{self.further.path} has {what}.\n  Call the column with the ids "id".')
         self.x = encoder.transform(Table(self.further.path, columns))
 
     def argument(self, classes: Sequence[Any], rows: np.ndarray) -> Any:

@@ -72,8 +72,7 @@ def id_column(table: Table, ids: Sequence[str]) -> str | None:
         texts = {cell_text(v) for v in values}
         if texts == wanted and len(values) == len(wanted):
             return name
-        may_be_it = more is None and (name in usual or not numbers)
-        if may_be_it and wanted < texts and len(texts) == len(values):
+        if more is None and (name in usual or not numbers) and wanted < texts and len(texts) == len(values):
             more = name
     return more
 
@@ -87,9 +86,7 @@ def about_other_ids(table: Table, ids: Sequence[str], how: str) -> list[Question
         texts = {cell_text(v) for v in values}
         called = column({name: values}, None, (*ID, *TASK), table.path) or ID_NAME.fullmatch(name.strip())
         if len(texts) == len(values) and (called or not wanted.isdisjoint(texts)):
-            text = (
-                f'{ids[0]!r} is an id here, {cell_text(values[0])!r} in the column "{name}" of {table.path}.'
-            )
+            text = f"{ids[0]!r} is an id here, {cell_text(values[0])!r} in column {name!r} of {table.path}."
             return [Question(f"{text}\n  Write ids of the same rows alike in both files.", {"order": how})]
     return []
 

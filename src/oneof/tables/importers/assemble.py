@@ -17,7 +17,6 @@ from oneof.candidates.cells import (
     first_where,
     is_missing,
     ordered,
-    short,
     spelling_of,
     tidy,
 )
@@ -208,8 +207,8 @@ def decide(
     for what, names in (("rows", ids), ("annotators", answers.workers)):
         usual = by_spelling(names)
         if again := {v for v in names if isinstance(v, str)} - set(usual.values()):
-            pair = usual[spelling_of(min(again))], min(again)
-            notes.append(f"{what} of nearly the same name, not taken for one: {short(pair)}")
+            pair = f"{usual[spelling_of(min(again))]!r}, {min(again)!r}"
+            notes.append(f"{what} of nearly the same name, not taken for one: {pair}")
     where = str(settings.provenance.get("file", "answers"))
     if settings.accept is not None and settings.classes is None and settings.taxonomy is None:
         # a column of remarks would make as many classes as rows

@@ -12,14 +12,13 @@ from oneof.tables.errors import DataError
 from oneof.tables.table import ID_NAME
 
 # earlier names win
-FILES = ("image", "file", "filename", "file_name", "image_id", "image_name", "image_path", "path")
-TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", *FILES)
+TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", "image", "file")
 PEOPLE = ("worker", "worker_id", "annotator", "annotator_id", "rater")
 WORKER = (*PEOPLE, "user", "user_id", "labeler", "performer")
 SAID = ("label", "labels", "answer", "answers", "candidates")
 LABEL = (*SAID, "choice", "class", "response", "responses", "vote")
 TRUTH = ("truth", "true_label", "true_class", "clean", *SAID, "class", "y")
-ID = ("id", "task", "task_id", "item", "item_id", *FILES, "name")
+ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "file_name", "path", "name")
 
 
 def column(columns: dict[str, Any], given: str | None, guesses: Sequence[str], path: Path) -> str | None:
