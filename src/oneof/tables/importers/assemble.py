@@ -204,7 +204,7 @@ def decide(
             answered = answered[answered]
             if not ids:
                 raise CandidateError("no row has an answer: nothing is left.")
-    for what, names in (("rows", ids), ("annotators", answers.workers)):
+    for what, names in (("rows", ids[:100_000]), ("annotators", answers.workers)):  # of more it takes memory
         usual = by_spelling(names)
         if again := {v for v in names if isinstance(v, str)} - set(usual.values()):
             pair = f"{usual[spelling_of(min(again))]!r}, {min(again)!r}"
