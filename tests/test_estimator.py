@@ -70,6 +70,13 @@ def test_inputs_of_every_kind_give_the_same_model():
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_columns_of_a_data_frame_that_are_left_out_are_told_of():
+    frame = pd.DataFrame({"a": X[:, 0], "seen": pd.Timestamp("2020-01-02"), "visit": map(str, range(len(X)))})
+    with pytest.warns(UserWarning, match=r'left out: column "seen" holds dates; column "visit" counts'):
+        model = small().fit(frame, MASK)
+    assert model.encoder_.column_names == ["a"]
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_feature_names_are_kept_and_checked(frame):
     table = frame({name: X[:, k] for k, name in enumerate("abcd")})

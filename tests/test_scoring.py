@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from oneof import Candidates, PartialLabelClassifier
+from oneof.classifier.inputs import mask_over
 from oneof.classifier.scoring import accuracy, approximated_accuracy, covering_rate
 from tests.test_inputs import problem
 
@@ -146,3 +147,9 @@ def test_grid_search_selects_by_several_scores():
     scoring = {scorer.__name__: scorer for scorer in SCORERS}
     search = GridSearchCV(small_model(), {"epochs": [1, 8]}, cv=2, scoring=scoring, refit="covering_rate")
     assert search.fit(x, mask).best_params_ == {"epochs": 8}
+
+
+def test_labels_in_another_spelling_are_not_counted_as_missed():
+    with pytest.raises(ValueError, match=r"label 'Cat', spelled otherwise than the class 'cat'"):
+        mask_over(np.array(["cat", "Cat", "eagle"]), np.array(["cat", "dog"]))
+    assert mask_over(np.array(["cat", "eagle"]), np.array(["cat", "dog"]))[0].sum() == 1

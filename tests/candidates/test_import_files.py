@@ -457,6 +457,43 @@ def test_usual_names_of_columns_are_known_however_they_are_written(name):
     assert column({"x": [], name: []}, None, ID, Path("t.csv")) == name
 
 
+@pytest.mark.parametrize("name", ["file_name", "tree_id", "UUID"])
+def test_a_column_that_names_the_rows_is_found_by_its_name(tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"note,{name},label\n,q,cat|dog\n,p,dog\n")
+    made = import_file(tmp_path / "a.csv", "records")
+    assert made.ids == ("q", "p")
+    if name == "tree_id":  # an annotator's, perhaps
+        (tmp_path / "a.csv").write_text("user_id,label\nann,cat|dog\nann,dog\n")
+        assert import_file(tmp_path / "a.csv", "records").ids is None
+
+
+def test_columns_that_are_not_read_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("task,worker,label,sure,\n1,ann,cat,0.9,\n1,bob,dog,0.1,\n")
+    made = import_file(tmp_path / "a.csv", "crowd")
+    assert made.candidates.provenance["notes"] == ["columns that are not read: 'sure'"]
+
+
+def test_nearly_equal_names_of_rows_and_annotators_are_told_of(tmp_path):
+    (tmp_path / "a.csv").write_text("task,worker,label\nT1,ann,cat\nt1,Ann,dog\nT1,b,dog\n")
+    notes = import_file(tmp_path / "a.csv", "crowd").candidates.provenance["notes"]
+    assert notes == [
+        f"{what}, not taken for one: {names}"
+        for what, names in (
+            ("rows of nearly the same name", "'T1', 't1'"),
+            ("annotators of nearly the same name", "'Ann', 'ann'"),
+        )
+    ]
+
+
+def test_what_excel_writes_around_a_table(tmp_path):
+    (tmp_path / "a.csv").write_text("sep=;\ntask;worker;label\n1;ann;cat\n1;bob;dog\n")
+    with pytest.raises(DataError, match=r"a.csv, line 1: 'sep=;' tells Excel the separator. Remove"):
+        import_file(tmp_path / "a.csv", "crowd")
+    (tmp_path / "a.csv").write_text("task,worker,label,,\n1,ann,cat,,\n1,bob,dog,,\n")
+    with pytest.raises(DataError, match=r'line 1: two columns are called "".\n  Rename or remove one'):
+        import_file(tmp_path / "a.csv", "crowd")
+
+
 @pytest.mark.parametrize("ids", [("x1", "x2", "x3"), ("0", "1", "2")])
 def test_true_labels_of_a_table_are_matched_by_their_ids(tmp_path, ids):
     a, b, c = ids

@@ -267,6 +267,7 @@ def test_spellings_are_counted_over_all_annotators(tmp_path):
         "Weiß nicht",
         "#N/A",
         "-",
+        "-1",
     ],
 )
 def test_a_class_called_nothing_is_asked_about(tmp_path, word):
@@ -277,6 +278,14 @@ def test_a_class_called_nothing_is_asked_about(tmp_path, word):
         sets_of(tmp_path, lines)
     assert sets_of(tmp_path, lines, "na")[1] == [word]
     assert sets_of(tmp_path, lines, "na-empty", missing="drop") == [["cat", "dog"], ["dog"]]
+
+
+def test_minus_one_among_numbers_is_asked_about(tmp_path):
+    path = tmp_path / "wide.json"
+    path.write_text(json.dumps([{"ann": 0, "bob": 1}, {"ann": 2, "bob": -1}]))
+    with pytest.raises(DataError, match=r"-1 stands for nothing(?s:.)*--accept na-empty"):
+        import_file(path, "wide")
+    assert import_file(path, "wide", ImportOptions(accept=("na-empty",))).candidates.sets() == [[0, 1], [2]]
 
 
 def chosen(*labels):

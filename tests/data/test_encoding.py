@@ -3,6 +3,7 @@
 import datetime
 import json
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,15 @@ def test_digits_of_time_stamps_survive_single_precision():
     np.testing.assert_allclose(np.diff(made[:, 0]), 7)
 
 
+def test_points_between_thousands_are_not_read_as_decimals():
+    cells = [f"{k:,}".replace(",", ".") for k in range(900, 1500, 7)]
+    with pytest.raises(DataError, match=r"\"n\" has '1.005' and whole numbers .*\n  Write"):
+        encoded({"n": cells})
+    for fine in ([*cells, "1.5"], [*cells, "1500"], [*cells, "0.123"], [c for c in cells if "." in c]):
+        assert encoded({"n": fine})[1].max() < 1501
+    assert encoded({"n": [float(c) for c in cells]})[1].max() == 998
+
+
 def test_a_word_among_numbers_is_a_mistake_and_named():
     column = [str(i / 7) for i in range(N)]
     column[17] = "tall"
@@ -138,6 +148,17 @@ def test_categories_are_one_hot_and_unseen_ones_are_none_of_them():
     np.testing.assert_array_equal(
         encoder.transform({"colour": [" red ", "mauve", None]}), [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     )
+
+
+def test_texts_that_are_nearly_all_new_are_told_of():
+    encoder, _ = encoded({"colour": colours()})
+    with pytest.warns(
+        UserWarning, match=r"\"colour\": most texts are new .* 'Blue'; it knows 'blue', 'green'"
+    ):
+        encoder.transform({"colour": ["Blue", "Blue", "red"]})
+    with warnings.catch_warnings(action="error"):
+        encoder.transform({"colour": ["Blue", "green", "red"]})
+        encoder.transform({"colour": [None, "", "red"]})
 
 
 def test_rare_values_share_a_column_and_unseen_ones_join_them():

@@ -11,6 +11,7 @@ from oneof.app.fit.clean import CleanLabels, read_all_clean, read_clean
 from oneof.app.fit.training_data import TrainingData, from_table
 from oneof.candidates import Candidates
 from oneof.candidates.questions import QuestionError
+from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
@@ -178,6 +179,13 @@ def test_wrong_lines(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
         read_clean(str(path), rows(tmp_path))
+
+
+def test_labels_without_a_name_of_their_row_are_no_further_rows(tmp_path):
+    (tmp_path / "gold.csv").write_text("tree,label\np,cat\n")
+    clean = read_clean(str(tmp_path / "gold.csv"), rows(tmp_path))
+    with pytest.raises(DataError, match=r"gold.csv has no column that names the rows(?s:.)*\"id\""):
+        clean.encode(TableEncoder.fit({"size": [0.1, 0.2, 0.3]}))
 
 
 def test_ids_in_the_file_but_not_in_the_table(tmp_path):

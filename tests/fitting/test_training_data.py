@@ -109,6 +109,31 @@ def test_ids_that_do_not_match_are_named(here):
         from_table(here / "t.csv", "c.npz", "nome")
 
 
+@pytest.mark.parametrize(
+    ("name", "there", "ids"),
+    [
+        ("id", ["2", "0", "3", "1"], ("000", "001", "002", "003")),
+        ("tree_id", ["2", "4", "3", "1"], ("001", "002", "003", "004")),
+        ("File", ["q.png", "p.png", "r.png", "s.png"], ("P.png", "Q.png", "R.png", "S.png")),
+        ("tree", ["q", "p", "r", "x"], IDS),
+    ],
+)
+def test_two_files_with_different_ids_are_not_matched_by_their_order_unasked(here, name, there, ids):
+    write_sets(here / "c.npz", ids)
+    (here / "t.csv").write_text(f"size,{name}\n" + "".join(f"0.{k},{v}\n" for k, v in enumerate(there)))
+    with pytest.raises(
+        QuestionError, match=rf"'{ids[0]}'.*'{there[0]}'.*'{name}'(?s:.)*--accept order: .*by"
+    ):
+        from_table(here / "t.csv", "c.npz")
+    assert from_table(here / "t.csv", "c.npz", accept=["order"]).candidates.sets() == SETS
+
+
+def test_a_column_with_a_usual_name_names_the_rows_before_a_rank(here):
+    write_sets(here / "c.npz", (1, 2, 3, 4))
+    (here / "t.csv").write_text("rank,id,size\n2,4,.1\n1,3,.2\n4,1,.3\n3,2,.4\n")
+    assert from_table(here / "t.csv", "c.npz").ids == ("4", "3", "1", "2")
+
+
 def test_rows_that_stand_in_a_table_twice_count_once(here):
     (here / "t.csv").write_text("name,x,seen\np,1,a|b\nq,,b\np,1,a|b\nq,,b\nr,3,\n")
     data = from_table(here / "t.csv", "seen", "name")

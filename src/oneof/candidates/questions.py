@@ -42,13 +42,14 @@ Answer = Literal[
     "many-classes",
     "leak",
     "unknown-tasks",
+    "order",
 ]
 """What `accept` (on the command line `--accept`) can say.
 
 sets, names: cells such as bug;login are sets of labels, or names of one class each. alike, spelling: Sparrow
 and sparrow are one class, or two. na, na-empty: n/a is a class, or an empty cell. singletons: every row has
 one candidate. many-classes: there are more classes than a tenth of the rows. leak: a column that tells the
-label is a feature. unknown-tasks: answers about rows that are not there are left out.
+label is a feature. unknown-tasks: answers about rows that are not there are left out. order: ids say nothing.
 """
 
 MARKS = (";", ",", "/")
@@ -57,7 +58,7 @@ UNSURE = frozenset(
     {"unknown", "unsure", "not sure", "don't know", "dont know", "do not know", "no idea"}
     | {"can't tell", "cannot tell", "undefined", "missing", "not available", "not applicable", "tbd"}
     | {"unbekannt", "unsicher", "weiß nicht", "weiss nicht", "keine ahnung"}
-    | {"inconnu", "je ne sais pas", "desconocido", "no sé"}
+    | {"inconnu", "je ne sais pas", "desconocido", "no sé", "-1"}
 )
 FEW_CLASSES = 10
 SCORE_FIELDS = (("label", "class", "name"), ("score", "probability", "prob", "confidence"))
@@ -197,9 +198,9 @@ def _recur(joined: Mapping[str, list[str]], labels: set[str], mark: str) -> bool
 
 
 def _says_nothing(label: Any) -> bool:
-    if not isinstance(label, str):
+    if not isinstance(label, str | int):
         return False
-    text = label.strip().lower().replace("’", "'")
+    text = str(label).strip().lower().replace("’", "'")
     return text.removeprefix("i ").removeprefix("i'm ") in UNSURE or text in NO_VALUE
 
 
@@ -232,7 +233,7 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
         text = f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
         answers = {"alike": "they are, spelled as in most cells", "spelling": "they are different classes"}
         made.append(Question(text + "Are they one class?", answers))
-    nothing = [name for name in texts if _says_nothing(name)]
+    nothing = [name for name in classes if _says_nothing(name)]
     if nothing:
         stand = "stands" if len(nothing) == 1 else "stand"
         text = f"{short(nothing)} {stand} for nothing in many files. A class?"

@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning
-from oneof.candidates.cells import COLLECTIONS, as_array, cell_labels, is_missing, tidy
+from oneof.candidates.cells import COLLECTIONS, as_array, cell_labels, is_missing, spelled_as, tidy
 from oneof.candidates.questions import joined_labels
 
 NUMBERS = bool | int | float | np.number | np.bool_
@@ -174,6 +174,10 @@ def _one_hot(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"no label of y is one of the classes {classes.tolist()[:10]}: y[0] = {labels[0]!r}."
         )
+    new = labels[columns < 0]
+    for label, name in zip(new.tolist(), spelled_as(new, classes.tolist()).tolist()):
+        if label != name and label == label:
+            raise ValueError(f"y has the label {label!r}, spelled otherwise than the class {name!r}.")
     return one_hot(columns, len(classes))
 
 

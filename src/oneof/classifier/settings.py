@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -312,7 +313,10 @@ def encoder_for(X: Any) -> TableEncoder | None:
     for name in X.columns:
         column = np.asarray(X[name])
         if column.dtype.kind not in "biuf" or (column.dtype.kind == "f" and np.isnan(column).any()):
-            return TableEncoder.fit(X)
+            made = TableEncoder.fit(X)
+            if told := "; ".join(f'column "{title}" {why}' for title, why in made.left_out.items()):
+                warnings.warn(f"left out: {told}.", stacklevel=3)
+            return made
     return None
 
 

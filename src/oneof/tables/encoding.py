@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oneof.candidates.cells import DATES, counted, first_where, is_missing, short
+from oneof.candidates.cells import DATES, NO_VALUE, counted, first_where, is_missing, short
 from oneof.tables.errors import DataError
 from oneof.tables.free_text import (
     MOST_VALUES,
@@ -163,6 +164,7 @@ def learned_code(
         _refuse_infinite(values, title)
         if np.isnan(values).all():
             return "is empty in every row"
+        _refuse_points_of_thousands(column, title)
         commas = isinstance(column, list) and has_decimal_commas(column)
         return why_an_id(name, values) or NumberColumn.fit(name, values, commas)
     assert isinstance(column, list)
@@ -191,6 +193,17 @@ def stored_code(entry: dict[str, Any]) -> ColumnCode:
     if not made.is_sound():
         raise ValueError(f"the column {made.name!r:.80} has values that cannot be")
     return made
+
+
+def _refuse_points_of_thousands(cells: Any, title: str) -> None:
+    """Texts such as 1.234 where all others are whole and below 1000: some decimals would end in 0."""
+    texts = {v.strip() for v in cells if isinstance(v, str) and v.strip().lower() not in NO_VALUE}
+    pointed, number = [v for v in texts if "." in v], re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})*|0")
+    if 20 <= len(pointed) < len(texts) and all(map(number.fullmatch, texts)):
+        raise DataError(
+            f"{title} has {min(pointed)!r} and whole numbers below 1000: is its point one of thousands?\n"
+            "  Write such numbers without it, or all with the same decimals; or leave the column out."
+        )
 
 
 def _refuse_infinite(values: np.ndarray, title: str) -> None:

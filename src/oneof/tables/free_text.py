@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,6 +101,10 @@ class CategoryColumn(OneColumn):
         except TypeError:
             raise DataError(f"{title} holds lists; the model was trained on single values there.") from None
         hot = np.fromiter(map(codes.__getitem__, cells), dtype=np.int64, count=len(cells))
+        new = [] if self.other else [v for v in codes if codes[v] == width and cell_text(v) is not None]
+        if 2 * int((hot == width).sum()) > len(cells) and new:
+            what = f"most texts are new to the model, such as {new[0]!r:.80}; it knows {short(self.values)}."
+            warnings.warn(f"{title}: {what}", stacklevel=2)
         made = np.zeros((len(cells), width + 1), dtype=np.float32)  # the last column takes what is none
         made[np.arange(len(cells)), hot] = 1.0
         return made[:, :width]

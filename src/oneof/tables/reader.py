@@ -206,11 +206,13 @@ def naming_lines(path: Path, form: TextForm | None = None) -> Iterator[None]:
 
 
 def _check_header(names: list[str], path: Path) -> None:
+    if names[0].lower().startswith("sep="):
+        raise DataError(f"{path}, line 1: {names[0]!r} tells Excel the separator. Remove this line.")
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
         raise DataError(
             f'{path}, line 1: two columns are called "{twice}".\n'
-            "  Rename one; if this line is no header, say so where there is --no-header."
+            "  Rename or remove one; if this line is no header, say so where there is --no-header."
         )
 
 

@@ -97,6 +97,9 @@ class CleanLabels:
         vectors = [name for name, values in columns.items() if getattr(values, "ndim", 1) == 2]
         if len(encoder.codes) == 1 and encoder.codes[0].kind == "vector" and len(vectors) == 1:
             columns = {encoder.codes[0].name: columns[vectors[0]]}  # two matrices need no common name
+        if columns.keys().isdisjoint(encoder.column_names):
+            what = f"no column that names the rows, and no features; it has {short(columns, 20)}"
+            raise DataError(f'{self.further.path} has {what}.\n  Call the column with the ids "id".')
         self.x = encoder.transform(Table(self.further.path, columns))
 
     def argument(self, classes: Sequence[Any], rows: np.ndarray) -> Any:

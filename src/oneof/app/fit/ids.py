@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates.cells import cell_text, short
+from oneof.candidates.questions import Question
 from oneof.tables.errors import DataError
 from oneof.tables.importers.column_names import ID, TASK, column
-from oneof.tables.table import Table
+from oneof.tables.table import ID_NAME, Table
 
 
 def as_ids(values: Any, what: str) -> tuple[str, ...]:
@@ -65,16 +66,29 @@ def id_column(table: Table, ids: Sequence[str]) -> str | None:
     wanted, numbers = set(ids), row_numbers(ids, len(table)) is not None
     usual = {column(table.columns, None, [guess], table.path) for guess in (*ID, *TASK)}
     more = None
-    for name, values in table.columns.items():
+    for name, values in sorted(table.columns.items(), key=lambda item: item[0] not in usual):
         if len(values) < len(wanted) or getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
             continue
         texts = {cell_text(v) for v in values}
         if texts == wanted and len(values) == len(wanted):
             return name
-        may_be_it = more is None and (name in usual or not numbers)
-        if may_be_it and wanted < texts and len(texts) == len(values):
+        if more is None and (name in usual or not numbers) and wanted < texts and len(texts) == len(values):
             more = name
     return more
+
+
+def about_other_ids(table: Table, ids: Sequence[str], how: str) -> list[Question]:
+    """Rows are matched so although a column has other ids of them: it is called so, or has a few of these."""
+    wanted = set() if row_numbers(ids, len(table)) is not None else set(ids)
+    for name, values in table.columns.items() if ids else ():
+        if getattr(values, "ndim", 1) > 1 or isinstance(values[0], list):
+            continue
+        texts = {cell_text(v) for v in values}
+        called = column({name: values}, None, (*ID, *TASK), table.path) or ID_NAME.fullmatch(name.strip())
+        if len(texts) == len(values) and (called or not wanted.isdisjoint(texts)):
+            text = f"{ids[0]!r} is an id here, {cell_text(values[0])!r} in column {name!r} of {table.path}."
+            return [Question(f"{text}\n  Write ids of the same rows alike in both files.", {"order": how})]
+    return []
 
 
 def row_numbers(ids: Sequence[Any], n_rows: int) -> np.ndarray | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oneof.app.fit.columns import about_columns, people_in
-from oneof.app.fit.ids import as_ids, distinct_rows, id_column, positions, row_numbers
+from oneof.app.fit.ids import about_other_ids, as_ids, distinct_rows, id_column, positions, row_numbers
 from oneof.candidates import Candidates
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.cells import cell_text, counted, is_missing, spelling_of
@@ -270,7 +270,7 @@ def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str])
         names = tuple(map(str, range(len(found))))
     notes = []
     if names is None:
-        notes += [f"{file} has no ids: rows are matched by their order"] if ids else []
+        notes.append(f"{file} has no ids: rows are matched by their order")
     elif column := ids or id_column(table, names):
         ids, where = column, f'column "{column}" of {path}'
         there = as_ids(table.columns[column], where)
@@ -278,8 +278,7 @@ def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str])
         if "unknown-tasks" in accept and not inside.all():
             notes.append(f"{int((~inside).sum())} candidate sets are about rows that {path} does not have")
             found, names = found.take(inside), tuple(np.array(names)[inside].tolist())
-        advice = "\n  To leave such sets out: --accept unknown-tasks."
-        known = positions(names, there, str(file), where, advice)
+        known = positions(names, there, str(file), where, "\n  To leave them out: --accept unknown-tasks.")
         in_order = np.argsort(known)  # of the table
         found, known = found.take(in_order), known[in_order]
         notes.append(f'rows are matched by the column "{column}"')
@@ -294,6 +293,7 @@ def _with_file(table: Table, file: Path, ids: str | None, accept: Sequence[str])
             f"{path} has {len(table)} rows, {file} has {len(found)} candidate sets{example}.\n"
             "  Name the column with the ids: --id COLUMN."
         )
+    ask(about_other_ids(table, names or (), notes[-1]) if ids is None else (), accept, str(file))
     source = f"{path} with {file}"
     data = TrainingData(source, found.candidates, table, known, ids=names, answers=found.answers, notes=notes)
     if ids is not None:

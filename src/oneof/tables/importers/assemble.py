@@ -13,9 +13,11 @@ from oneof.candidates.cells import (
     CandidateError,
     CellError,
     Place,
+    by_spelling,
     first_where,
     is_missing,
     ordered,
+    spelling_of,
     tidy,
 )
 from oneof.candidates.codes import Codes, check_one_type, encode, encode_labels, named_columns
@@ -202,6 +204,11 @@ def decide(
             answered = answered[answered]
             if not ids:
                 raise CandidateError("no row has an answer: nothing is left.")
+    for what, names in (("rows", ids[:100_000]), ("annotators", answers.workers)):  # of more it takes memory
+        usual = by_spelling(names)
+        if again := {v for v in names if isinstance(v, str)} - set(usual.values()):
+            pair = f"{usual[spelling_of(min(again))]!r}, {min(again)!r}"
+            notes.append(f"{what} of nearly the same name, not taken for one: {pair}")
     where = str(settings.provenance.get("file", "answers"))
     if settings.accept is not None and settings.classes is None and settings.taxonomy is None:
         # a column of remarks would make as many classes as rows

@@ -9,6 +9,7 @@ from typing import Any
 
 from oneof.candidates.cells import cell_text, short
 from oneof.tables.errors import DataError
+from oneof.tables.table import ID_NAME
 
 # earlier names win
 TASK = ("task", "task_id", "item", "item_id", "id", "example", "unit", "question", "row", "image", "file")
@@ -17,7 +18,7 @@ WORKER = (*PEOPLE, "user", "user_id", "labeler", "performer")
 SAID = ("label", "labels", "answer", "answers", "candidates")
 LABEL = (*SAID, "choice", "class", "response", "responses", "vote")
 TRUTH = ("truth", "true_label", "true_class", "clean", *SAID, "class", "y")
-ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "name")
+ID = ("id", "task", "task_id", "item", "item_id", "image", "file", "filename", "file_name", "path", "name")
 
 
 def column(columns: dict[str, Any], given: str | None, guesses: Sequence[str], path: Path) -> str | None:
@@ -48,6 +49,9 @@ def ids_of(
 ) -> list[Any] | None:
     """The ids of the rows, taken out of the columns; None where no column has them."""
     name = column(columns, given, guesses, path)
+    if name is None and guesses is ID:  # such as tree_id, where it is no annotator's
+        other = (title for title in columns if ID_NAME.fullmatch(title.strip()))
+        name = next((n for n in other if len(set(map(cell_text, columns[n]))) == len(columns[n])), None)
     ids = None if name is None else list(columns.pop(name))
     for cell, times in Counter(map(cell_text, ids or ())).items():
         if times > 1:

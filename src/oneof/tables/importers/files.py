@@ -57,7 +57,9 @@ def _crowd(path: Path, options: ImportOptions, format: str) -> Annotations:
     worker = column(columns, options.worker, WORKER, path)
     label = needed(columns, options.label, LABEL, "label", path)
     silent = f"no column names the annotators (the columns {short(columns, 20)}): every line is one answer"
-    settings = _settings(path, options, [] if worker else [silent])
+    others = sorted(filter(None, columns.keys() - {task, worker, label}))
+    notes = [f"columns that are not read: {short(others)}"] if others else []
+    settings = _settings(path, options, notes if worker else [silent])
     return arrays.from_answers(
         columns[task],
         columns[worker] if worker else None,
