@@ -288,6 +288,11 @@ def test_minus_one_among_numbers_is_asked_about(tmp_path):
     assert import_file(path, "wide", ImportOptions(accept=("na-empty",))).candidates.sets() == [[0, 1], [2]]
 
 
+@pytest.mark.parametrize("classes", [[-1, 1], ["-1", "1"], [-2, -1, 0, 1, 2]])
+def test_minus_one_is_a_class_beside_one_alone_and_beside_minus_two(classes):
+    assert about_classes(classes, 1000) == []
+
+
 def chosen(*labels):
     """A task of Label Studio, answered by one person."""
     return {

@@ -233,7 +233,9 @@ def about_classes(classes: Sequence[Any], n_rows: int) -> list[Question]:
         text = f"{counted(len(alike), 'class')} spelled in several ways, such as {short(alike[0])}. "
         answers = {"alike": "they are, spelled as in most cells", "spelling": "they are different classes"}
         made.append(Question(text + "Are they one class?", answers))
-    nothing = [name for name in classes if _says_nothing(name)]
+    names = {*map(str, classes)}
+    signed = {"-1"} if names == {"-1", "1"} or "-2" in names else set()  # there it is a class
+    nothing = [name for name in classes if _says_nothing(name) and str(name) not in signed]
     if nothing:
         stand = "stands" if len(nothing) == 1 else "stand"
         text = f"{short(nothing)} {stand} for nothing in many files. A class?"
