@@ -10,8 +10,9 @@ graph in bf16 with channels-last memory, `compiled` the same with compiled featu
 augmentation included, over five epochs. `views`: what the strong view takes of a step with both.
 `agreement`: how well the forms of the meta-gradient in bf16 agree with the exact one in float32. `growth`:
 time and memory of RPLG's own work by the number of classes. `together`: several trainings in processes of
-their own, with and without NVIDIA's MPS. Without a GPU the same code runs at small size (`--tiny`), and
-`--speeds eager "eager, bf16"` says what bf16 gains on a processor.
+their own: without NVIDIA's MPS, with it, and with it and at most half of the GPU for each. Without a GPU
+the same code runs at small size (`--tiny`), and `--speeds eager "eager, bf16"` says what bf16 gains on a
+processor.
 """
 
 from __future__ import annotations
@@ -305,11 +306,13 @@ def lane(folder: Path, name: str, number: int, options: argparse.Namespace, spee
     (folder / f"{name}.json").write_text(json.dumps({"s": seconds, "steps": 6 * rows // options.batch}))
 
 
-def together(number: int, options: argparse.Namespace, speed: str, shared: bool) -> dict[str, Any]:
+def together(
+    number: int, options: argparse.Namespace, speed: str, shared: bool, percent: int = 100
+) -> dict[str, Any]:
     """Steps per second of RPLG `head` in several processes at once.
 
     Processes take turns on a GPU; with `shared` they go through NVIDIA's multi-process service (MPS), which
-    lets their kernels run at the same time.
+    lets their kernels run at the same time, each on at most `percent` of the GPU.
     """
     with tempfile.TemporaryDirectory() as place, shared_gpu() if shared else nullcontext({}) as environment:
         if environment is None:
@@ -320,7 +323,8 @@ def together(number: int, options: argparse.Namespace, speed: str, shared: bool)
             command = [sys.executable, "-m", "benchmarks.image_speed", "--lane", place, str(number), speed]
             tiny = ["--tiny"] if options.tiny else []
             for i in range(number):
-                arguments, surroundings = [*command, str(i), *tiny], {**os.environ, **environment}
+                part = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent)} if shared else {}
+                arguments, surroundings = [*command, str(i), *tiny], {**os.environ, **environment, **part}
                 lanes.append(subprocess.Popen(arguments, env=surroundings, stderr=subprocess.PIPE))
             for process in lanes:
                 _, error = process.communicate(timeout=90)
@@ -386,9 +390,13 @@ def main() -> None:
                     for variant in ("head, 64", "difference, 64", "proden"):
                         measured(f"epochs/{speed}/{variant}", epochs, variant, options, speed)
                 if "together" in options.parts:
-                    for number, shared in ((1, False), (3, False), (3, True)):
-                        key = f"together/{speed}/{number}{' with MPS' if shared else ''}"
-                        measured(key, together, number, options, speed, shared)
+                    for number, way, *how in (
+                        (1, "", False),
+                        (3, "", False),
+                        (3, " with MPS", True),
+                        (3, " with MPS, 50 %", True, 50),
+                    ):
+                        measured(f"together/{speed}/{number}{way}", together, number, options, speed, *how)
     if "agreement" in options.parts:
         measured("agreement", agreement, options)
     if "growth" in options.parts:
