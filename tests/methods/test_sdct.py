@@ -3,6 +3,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from oneof.methods.sdct import (
     Sdct,
@@ -17,7 +18,7 @@ from oneof.methods.sdct import (
 from oneof.methods.targets import candidate_softmax
 from tests.methods.by_hand import DTYPES, softmax_within
 from tests.methods.harness import MethodTester, fit
-from tests.methods.steps import B, C, N, SmallTask, move, step_at, values
+from tests.methods.steps import B, C, D, N, SmallTask, move, step_at, values
 from tests.methods.test_baselines import log_softmax_by_hand, problems
 from tests.methods.test_plcr import negative_by_hand
 
@@ -210,6 +211,28 @@ def test_training_matches_the_slow_twin_through_all_stages(noise, selected):
             assert state.rows[f"selected_{m}"].tolist() == slow.selected[m]
             assert np.allclose(state.class_threshold[m], slow.by_class[m], atol=1e-12)
     assert joined == (0 if selected == 1.0 else 12)  # u is positive from the first expansion to the end
+
+
+def test_batch_normalisation_sees_weak_then_strong_then_mixed_rows():
+    """Later passes weigh more in the running statistics, by which rows are selected and labels predicted."""
+    method = Sdct(warm_up=0.0, expand=0.9)
+    task = SmallTask(features=nn.BatchNorm1d(D).double())
+    state = method.setup(task)
+    method.end_epoch(state, task, step_at(epoch=4))
+    for net in method.predictors(state):
+        net.features.reset_running_stats()
+    batch = task.batch(method, range(B), noise=0.3)
+    method.loss(state, batch, step_at(epoch=5))
+    generator = step_at().generator
+    for m, net in enumerate(method.predictors(state)):
+        first, second = chosen_pairs(state.rows[f"selected_{m}"][:B], generator)
+        share = float(torch.rand(7, generator=generator, dtype=torch.float64).sort().values[3])
+        share = max(share, 1 - share)
+        weak, strong = map(values, batch.views)
+        mean = np.zeros(D)
+        for x in (weak, strong, share * weak[first] + (1 - share) * weak[second]):
+            mean = 0.9 * mean + 0.1 * x.mean(axis=0)
+        assert np.allclose(net.features.running_mean, mean, rtol=0, atol=1e-12)
 
 
 def test_rows_join_by_agreement_once_u_has_grown():

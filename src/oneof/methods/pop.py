@@ -83,7 +83,9 @@ class Pop(Method):
             before = n_alive(rows)
             rows.change(partial(purified, theta=state.theta), "recent", "alive")
             few = before - n_alive(rows) < STALLED * math.prod(rows.shape("alive"))
-            state.theta *= 1 + self.growth * (few & (state.theta < THETA_LIMIT))
+            # not a bool: a number times one would be single precision
+            grows = (few & (state.theta < THETA_LIMIT)).to(state.theta.dtype)
+            state.theta *= 1 + self.growth * grows
         rows.change(lambda recent: {"recent": torch.zeros_like(recent)}, "recent")
 
 

@@ -5,8 +5,8 @@ Learning", ICML 2020.
 
 Deviations: the candidate mask is kept beside the weights (the paper's code recovers it from
 weights above 0, so that a weight which underflows is lost for ever). With several views the loss
-is their mean and the weights come from the first. Where candidates come with evidence (votes, scores),
-the weights are multiplied by it.
+is their mean and the weights come from the first (the paper trains on one, without augmentation). Where
+candidates come with evidence (votes, scores), the weights are multiplied by it.
 """
 
 from dataclasses import dataclass

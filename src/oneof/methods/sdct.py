@@ -25,7 +25,8 @@ Adapted on tables: no strong view, so its term is left out.
 Deviations: th_c is the mean over the class's selected rows (the authors' code divides by all selected) and
 u lasts over epochs (there it restarts at 0 each epoch). The three epochs are shares of the training (60,
 100 and 300 of the authors' 450). A batch without rows of a kind has the loss 0 for it. The mixed batch
-always has as many rows as the batch, drawn from the selected ones. log(1 − p) is exact in log space.
+always has as many rows as the batch, drawn from the selected ones. log(1 − p) is exact in log space. The
+second network starts by torch's rule for its layers, whichever one the first started by.
 """
 
 import math
@@ -121,9 +122,10 @@ class Sdct(Method):
                 sharp = candidate_softmax(logits[m].detach() / self.sharpness, mask)
                 target = torch.where(sure[:, None], fresh[m], torch.where(late[:, None], sharp, target))
                 chosen = chosen | sure | late
-            further = self.mixed_loss(net, weak, target, chosen, step.generator)
-            if len(batch.views) > 1:
+            further = logits[m].new_zeros(())
+            if len(batch.views) > 1:  # before the mixed rows, as batch normalisation remembers the last best
                 further = further + masked_mean(cross_entropy(net(batch.view("strong")), target), chosen)
+            further = further + self.mixed_loss(net, weak, target, chosen, step.generator)
             if not expanding:
                 further = further + masked_mean(negative_loss(logits[m], mask), ~chosen)
             total = total + masked_mean(cross_entropy(logits[m], target), chosen)

@@ -16,15 +16,18 @@ and
 A is the graph of the k nearest neighbours (with self-loops, rows normalised), of which the batch's block
 is used: built from the rows on tables, from f's features after warm-up on images. BCE reads d as logits,
 as the authors' code does. e starts as f did; on images, as f is after warm-up (so in the authors' code for
-instance-dependent CIFAR-10). On images the cross-entropies are taken over three views (the journal's
-form), all else on the plain one; on tables there is one view, and this is the conference's form.
+instance-dependent CIFAR-10 and Kuzushiji-MNIST). On images the cross-entropies are taken over three views
+(the journal's form), all else on the plain one; on tables there is one view, and this is the conference's
+form.
 
 Deviations: no graph convolution in the encoder (the paper has one, its code none). Neighbours are kept as
 ids. Supports are the candidate sets, not what happens to be positive in a table. s has its gradient
 through the normaliser, and the floor 0.01 also on images (the journal's 10⁻⁶ makes samples degenerate in
 single precision). α is clipped in log space. Views are averaged and the other terms divided by their
-number: the journal's ratios at the scale of one view. Warm-up takes at most a quarter of the training.
-Defaults are the authors' for CIFAR-10; for small tables they have γ 20, β 0.01, c_x 1 and `correct` 1.
+number: the journal's ratios at the scale of one view. Warm-up takes at most a quarter of the training. On
+CIFAR-100 the authors' e starts as f did. The graph's features are those of evaluation mode (the authors'
+are of training mode). Defaults are the authors' for CIFAR-10 and CIFAR-100; for small tables they have γ
+20, β 0.01, c_x 1 and `correct` 1.
 """
 
 import copy
