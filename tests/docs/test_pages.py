@@ -61,8 +61,8 @@ def test_the_page_of_the_default_method_has_its_numbers():
 
 
 def test_one_training_has_neither_a_spread_nor_a_rank_among_other_methods():
-    (line,) = (line for line in page_of("sdct").splitlines() if "table1" in line)
-    mean = lookup("results/table1/summary.json:images/by data/cifar10/sdct/mean")
+    (line,) = (line for line in page_of("idgp").splitlines() if "table1" in line)
+    mean = lookup("results/table1/summary.json:images/by data/cifar10/idgp/mean")
     assert line.endswith(f"| CIFAR-10 {mean:.2f} | not ranked |")
 
 
