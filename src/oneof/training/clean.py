@@ -28,6 +28,15 @@ class CleanRows:
     source: str = "given"
     """Where they come from; recorded and shown."""
 
+    def __post_init__(self) -> None:
+        """Raise where rows and labels cannot be told to belong together."""
+        mask = self.mask
+        if mask.ndim != 2 or mask.dtype != bool or len(mask) != len(self.x):
+            raise ValueError(
+                f"{len(self.x)} clean rows have a mask of type {mask.dtype} and shape {mask.shape}; it must "
+                "be bool, with a row for each of them and a column per class: np.eye(c, dtype=bool)[labels]."
+            )
+
     def __len__(self) -> int:
         return len(self.mask)
 
