@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,11 @@ def joined(earlier: str, now: str, separator: str) -> str:
 
 def code_of(method: Method) -> dict[str, str]:
     """Of a method that is not ours, a digest of its file: with other code its jobs are others."""
-    name = type(method).__module__
+    return _code_of(type(method))
+
+
+@cache  # as it was when it was imported, or soon after: a process does not read it again
+def _code_of(kind: Any) -> dict[str, str]:
+    name = kind.__module__
     file = getattr(sys.modules.get(name), "__file__", None)
     return {"code": sha256_of(file)[:16]} if file and name.partition(".")[0] != "oneof" else {}

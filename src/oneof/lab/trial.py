@@ -16,6 +16,7 @@ from oneof.candidates import Candidates
 from oneof.classifier.scoring import label_free
 from oneof.datasets import Scaling, hold_out, split_80_10_10
 from oneof.lab import LabError
+from oneof.lab.plan import code_of
 from oneof.lab.prepared import Prepared, prepare
 from oneof.lab.records import Job, Record
 from oneof.lab.runners import HERE, Place
@@ -103,10 +104,16 @@ def run_trial(config: Mapping[str, Any], place: Place = HERE, run: TimedRun | No
     parts = divide(data, config)
     method, net = dict(config["method"]), dict(config["net"])
     method_name, net_name = method.pop("name"), net.pop("name")
+    made = make_method(method_name, method)
+    if code_of(made).get("code") != config.get("code"):
+        raise LabError(
+            f"{method_name}: the file of the method is not the one that the job was planned with; "
+            "start the lab again, with the same file on all machines."
+        )
     shape, seed = parts.x.shape[1:], config["split"]["seed"]
     began = time.perf_counter()
     trained = train(
-        make_method(method_name, method),
+        made,
         lambda: build_net(net_name, shape[0] if len(shape) == 1 else tuple(shape), data.n_classes, **net),
         parts.x,
         parts.candidates,
