@@ -81,7 +81,7 @@ class Plan:
         for name in self.data:
             for net in protocol.nets:
                 made: dict[str, Cell] = {}
-                for entry in protocol.entries:
+                for entry in sorted(protocol.entries, key=lambda e: e.tuned_as is not None):  # parents first
                     made[entry.label] = self._cell(name, net, entry, made.get(entry.tuned_as or ""))
                 self.cells += made.values()
         self.handed_out: set[str] = set()
@@ -137,7 +137,7 @@ class Plan:
         information = entry.information or self.protocol.information
         if information == "loss":
             return "half" if searching else "loss"
-        learns = method.clean_rows(self.protocol.recipe["batch_size"]) > 0
+        learns = method.clean_rows(self.protocol.recipe["batch_size"] or 64) > 0
         return information if learns else "select"
 
     # ---- going on -----------------------------------------------------------------------------
