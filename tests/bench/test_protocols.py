@@ -11,13 +11,14 @@ from oneof.lab import LabError
 from oneof.lab.bench import BenchOptions
 from oneof.lab.overrides import override
 from oneof.lab.paper import TABLES, published
-from oneof.lab.plan import Plan, code_of
+from oneof.lab.plan import Plan
 from oneof.lab.plots import PLOTS
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import ALL_METHODS, NETS, PROTOCOLS, protocol
 from oneof.lab.records import Records
 from oneof.methods import make_method
 from oneof.training import Recipe
+from oneof.training.run import code_of
 from tests.bench.toy import toy_protocol, write_mat
 
 

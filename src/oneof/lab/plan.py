@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from oneof.lab.protocols import net_for, views_for
 from oneof.lab.records import Job, Record, Records
 from oneof.lab.search import configurations, winner
 from oneof.methods import Method, make_method
-from oneof.tables.files import only_plain_entries, read_sealed, sealed_json, sha256_of, write_text
+from oneof.tables.files import only_plain_entries, read_sealed, sealed_json, write_text
+from oneof.training.run import code_of
 
 
 @dataclass
@@ -295,15 +294,3 @@ def damaged_plan(file: Path, why: object) -> LabError:
 def joined(earlier: str, now: str, separator: str) -> str:
     """A text after others, each of them once."""
     return separator.join(filter(None, dict.fromkeys(earlier.split(separator) + now.split(separator))))
-
-
-def code_of(method: Method) -> dict[str, str]:
-    """Of a method that is not ours, a digest of its file: with other code its jobs are others."""
-    return _code_of(type(method))
-
-
-@cache  # as it was when it was imported, or soon after: a process does not read it again
-def _code_of(kind: Any) -> dict[str, str]:
-    name = kind.__module__
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return {"code": sha256_of(file)[:16]} if file and name.partition(".")[0] != "oneof" else {}

@@ -16,13 +16,13 @@ from oneof.candidates import Candidates
 from oneof.classifier.scoring import label_free
 from oneof.datasets import Scaling, hold_out, split_80_10_10
 from oneof.lab import LabError
-from oneof.lab.plan import code_of
 from oneof.lab.prepared import Prepared, prepare
 from oneof.lab.records import Job, Record
 from oneof.lab.runners import HERE, Place
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
+from oneof.training.run import code_of
 from oneof.training.sources import predict
 from oneof.views import ImageViews, RowItself, Views
 
@@ -106,10 +106,7 @@ def run_trial(config: Mapping[str, Any], place: Place = HERE, run: TimedRun | No
     method_name, net_name = method.pop("name"), net.pop("name")
     made = make_method(method_name, method)
     if code_of(made).get("code") != config.get("code"):
-        raise LabError(
-            f"{method_name}: the file of the method is not the one that the job was planned with; "
-            "start the lab again, with the same file on all machines."
-        )
+        raise LabError(f"{method_name}: its file is not the one of the plan; start the lab again.")
     shape, seed = parts.x.shape[1:], config["split"]["seed"]
     began = time.perf_counter()
     trained = train(
