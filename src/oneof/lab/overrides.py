@@ -39,10 +39,9 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
             changes["title"] = f"The methods of {protocol.name} on {files}"
             accept = " ".join(given.accept)
             changes["columns"] = {"column": given.candidates, "truth": given.truth, "accept": accept}
-    if "columns" not in changes:
-        for name in ("candidates", "truth", "accept"):
-            if getattr(given, name) != getattr(BenchOptions, name):
-                raise LabError(f"--{name} is for a table of your own: name its file, --data FILE.csv.")
+    for name in () if "columns" in changes else ("candidates", "truth", "accept"):
+        if getattr(given, name) != getattr(BenchOptions, name):
+            raise LabError(f"--{name} is for a table of your own: name its file, --data FILE.csv.")
     if given.nets:
         unknown = [name for name in given.nets if name not in NETS]
         if unknown:

@@ -5,40 +5,30 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from oneof.candidates.cells import native
 
 
-def plain_numbers(settings: Any) -> None:
-    """Numbers of NumPy, as searches over arrays give them, become Python's: files hold no others."""
-    for field in dataclasses.fields(settings):
-        object.__setattr__(settings, field.name, native(getattr(settings, field.name)))
-
-
 def check_settings(settings: Any, least: Callable[[str, bool], float]) -> None:
     """Raise unless settings are what their types say: whole numbers, other numbers, or one of a few words;
-    None where it is allowed. `least` is asked for the smallest number, by name and whether it is whole."""
-    plain_numbers(settings)
-    kind: Any = type(settings)
-    for name, hint in _hints(kind).items():
-        value, words, optional = getattr(settings, name), literal_words(hint), type(None) in get_args(hint)
+    None where it is allowed. `least` is asked for the smallest number, by name and whether it is whole.
+
+    Numbers of NumPy, as searches over arrays give them, become Python's: files hold no others.
+    """
+    try:
+        hints = get_type_hints(type(settings))
+    except (NameError, TypeError):  # a type that only some function knows
+        hints = {}
+    for name in (field.name for field in dataclasses.fields(settings)):
+        hint, value = hints.get(name), native(getattr(settings, name))
+        object.__setattr__(settings, name, value)
+        words, optional = literal_words(hint), type(None) in get_args(hint)
         if words is not None and value not in words and not (optional and value is None):
             raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
         if (whole := hint in (int, int | None)) or hint in (float, float | None):
             check_number(name, value, least(name, whole), whole, optional)
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Of the fields; none where a type has a name that is known inside of a function only."""
-    try:
-        hints = get_type_hints(kind)
-    except (NameError, TypeError):
-        return {}
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def check_number(

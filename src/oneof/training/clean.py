@@ -32,10 +32,8 @@ class CleanRows:
         """Raise where rows and labels cannot be told to belong together."""
         mask = self.mask
         if mask.ndim != 2 or mask.dtype != bool or len(mask) != len(self.x):
-            raise ValueError(
-                f"{len(self.x)} clean rows have a mask of type {mask.dtype} and shape {mask.shape}; it must "
-                "be bool, with a row for each of them and a column per class: np.eye(c, dtype=bool)[labels]."
-            )
+            has = f"{len(self.x)} clean rows have a mask of type {mask.dtype} and shape {mask.shape}"
+            raise ValueError(f"{has}; give a row for each: np.eye(n_classes, dtype=bool)[labels].")
 
     def __len__(self) -> int:
         return len(self.mask)

@@ -150,10 +150,8 @@ class OngoingTraining:
         if given.test is not None:
             x, labels = as_input(given.test[0], self.dtype), np.asarray(given.test[1])
             if labels.shape != (len(x),) or labels.dtype.kind not in "iu":
-                raise ValueError(
-                    f"the labels of {len(x)} test rows have type {labels.dtype} and shape {labels.shape}; "
-                    "give one number of a class per row."
-                )
+                has = f"the labels of {len(x)} test rows have type {labels.dtype} and shape {labels.shape}"
+                raise ValueError(f"{has}; give one number of a class per row.")
             self.test = x.to(device), labels
 
     def _start_optimiser(self) -> None:
