@@ -11,13 +11,14 @@ from oneof.lab import LabError
 from oneof.lab.bench import BenchOptions
 from oneof.lab.overrides import override
 from oneof.lab.paper import TABLES, published
-from oneof.lab.plan import Plan, code_of
+from oneof.lab.plan import Plan
 from oneof.lab.plots import PLOTS
 from oneof.lab.protocol import Protocol
 from oneof.lab.protocols import ALL_METHODS, NETS, PROTOCOLS, protocol
 from oneof.lab.records import Records
 from oneof.methods import make_method
 from oneof.training import Recipe
+from oneof.training.run import code_of
 from tests.bench.toy import toy_protocol, write_mat
 
 
@@ -205,6 +206,42 @@ def test_a_varied_row_keeps_the_row_it_varies():
     assert [(e.label, e.reported) for e in made.entries] == [("rplg", False), ("alpha 0.3", True)]
 
 
+def test_a_varied_row_that_is_named_first_still_follows_the_row_it_varies(tmp_path):
+    path, records = write_mat(tmp_path), Records(tmp_path)
+    given = BenchOptions(methods=["no rollback", "rplg"], data=[path], nets=["linear"])
+    made = override(PROTOCOLS["rollback"], given)
+    cells = {cell.entry.label: cell for cell in Plan(made, records).cells}
+    assert cells["no rollback"].parent is cells["rplg"]
+    assert not cells["no rollback"].search
+    assert [e.label for e in made.entries] == ["no rollback", "rplg"]  # the order of the table
+
+
+def test_what_is_set_of_a_recipe_holds_for_the_reported_trainings_too(tmp_path):
+    given = BenchOptions(data=[write_mat(tmp_path)], configurations=1, set=["recipe.patience=5"])
+    job = next(Plan(override(PROTOCOLS["consistency"], given), Records(tmp_path)).ready())
+    assert (job.config["recipe"]["patience"], job.config["recipe"]["select"]) == (5, "last")
+
+
+def test_the_batch_size_may_be_left_to_the_recipe(tmp_path):
+    path = write_mat(tmp_path)
+    made = override(PROTOCOLS["table2"], BenchOptions(data=[path], set=["recipe.batch_size=null"]))
+    assert next(Plan(made, Records(tmp_path)).ready()).config["recipe"]["batch_size"] is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "length"),
+    [
+        ([], "at most 250 epochs, stop after 50 without improvement; the epoch with the best"),
+        (["select=last"], "at most 250 epochs, stop after 50 without improvement; the last epoch counts"),
+        (["select=null"], "at most 250 epochs, stop after 50 without improvement; the epoch with the best"),
+        (["select=last", "patience=null"], "250 epochs, no early stop; the last epoch counts"),
+    ],
+)
+def test_the_rules_say_when_a_training_ends(settings, length):
+    made = override(PROTOCOLS["table2"], BenchOptions(set=[f"recipe.{setting}" for setting in settings]))
+    assert f"Length: {length}" in "\n".join(made.rules())
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -234,6 +271,12 @@ def test_a_varied_row_keeps_the_row_it_varies():
         ({"set": ["search.configurations=many"]}, "configurations is 'many'; give a whole number"),
         ({"set": ["recipe.schedule=cosin"]}, "--set recipe.schedule=cosin: schedule is 'cosin'; it must be"),
         ({"set": ["recipe.batch_size=0"]}, "--set recipe.batch_size=0: batch_size is 0"),
+        ({"set": ["recipe.clean_weight=1"]}, "table2 has no clean rows in any loss; equal-information has"),
+        ({"set": ["rplg.meta_gradient=haed"]}, "meta_gradient is 'haed'; it must be one of 'exact'"),
+        ({"set": ["rplg.alpha=NaN"]}, "alpha is nan; give a number"),
+        ({"set": ["rplg.alpha=5"]}, "alpha is 5; give a share from 0 to 1"),
+        ({"set": ["pop.window=2.5"]}, "window is 2.5; give a whole number"),
+        ({"truth": "bird"}, "--truth is for a table of your own: name its file, --data FILE.csv"),
     ],
 )
 def test_a_wrong_override_says_what_is_wrong(changes, message):

@@ -2,6 +2,7 @@ import pytest
 
 from oneof.lab.search import Search, configurations, searched, value_in, winner
 from oneof.methods import list_methods, make_method
+from oneof.methods.base import hyper
 
 DEFAULT = {"lr": 0.05, "weight_decay": 1e-3, "scaling": "global"}
 METHODS = [info.name for info in list_methods()]
@@ -75,6 +76,11 @@ def test_whole_numbers_stay_whole():
     window = searched("pop")["window"]
     values = {value_in(window, np.random.default_rng(i)) for i in range(50)}
     assert values == {3, 4, 5, 6, 7}
+
+
+def test_a_range_has_two_ends():
+    with pytest.raises(ValueError, match="'depth': a range needs both ends, low and high, not 1 and None"):
+        hyper(3, low=1, text="depth")
 
 
 def ok(score):

@@ -76,6 +76,12 @@ def test_the_critical_difference_is_demsars():
     assert critical_difference({"a": {"d": 1.0}, "b": {"d": 2.0}}) is None
 
 
+def test_methods_that_are_level_everywhere_do_not_differ():
+    found = critical_difference({name: {"d": 1.0, "e": 0.5} for name in "abc"})
+    assert found.p_friedman == 1.0
+    assert set(found.ranks.values()) == {2.0}
+
+
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])

@@ -140,6 +140,11 @@ def test_other_data_than_planned_are_refused(data, tmp_path):
     assert "same files on all machines" in run_job(other)["error"]
 
 
+def test_other_code_of_a_method_than_planned_is_refused(data, tmp_path):
+    other = with_values(jobs(data, tmp_path)[0], code="0" * 16)
+    assert "rplg-nm: its file is not the one of the plan; start the lab again" in run_job(other)["error"]
+
+
 def test_an_unknown_rule_for_candidate_sets_is_refused():
     with pytest.raises(ValueError, match="unknown rule 'magic'"):
         prepare("digits", {"rule": "magic", "seed": 0})

@@ -65,6 +65,22 @@ def test_maps_of_an_image_are_enough_to_normalise_by():
     assert len(model.history_) == 1
 
 
+@pytest.mark.parametrize("change", [lambda y: y[:, None], lambda y: y[:-1], lambda y: y.astype(str)])
+def test_labels_of_test_rows_that_cannot_be_compared(change):
+    x, y = blobs(8)
+    with pytest.raises(ValueError, match=r"labels of 8 test rows have type .* one number of a class per row"):
+        fit(Proden(), test=(x, change(y)))
+    logged = fit(Proden(), test=(x, y)).history
+    assert fit(Proden(), test=(x, torch.as_tensor(y))).history == logged
+
+
+def test_clean_rows_and_their_labels_belong_together():
+    x, y = blobs(8)
+    for mask in (np.eye(C, dtype=bool)[y][:-1], np.eye(C)[y], y):
+        with pytest.raises(ValueError, match=r"8 clean rows have a mask of type .*dtype=bool\)\[labels\]"):
+            CleanRows(x, mask)
+
+
 def test_features_beyond_all_measure_are_noticed():
     x, y = blobs()
     model = PartialLabelClassifier("proden", hidden=(8,), epochs=2, scaling="none", device="cpu")

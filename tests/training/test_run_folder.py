@@ -121,6 +121,14 @@ def test_a_network_with_other_weights_is_refused(tmp_path):
         train(Proden(), nets[1], x, random_candidates(y), **arguments)
 
 
+def test_other_code_of_ones_own_method_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "code_of", lambda method: {"code": "first"})
+    fit(Proden(), run=Run(tmp_path))
+    monkeypatch.setattr(run_module, "code_of", lambda method: {"code": "second"})
+    with pytest.raises(RunError, match=r"other code of the method: their digests are\n  there: .*first"):
+        fit(Proden(), run=Run(tmp_path))
+
+
 def test_a_run_divided_in_another_way_is_refused(tmp_path):
     fit(Proden(), run=Run(tmp_path), recipe={"shards": 2, "epochs": 2})
     with pytest.raises(RunError, match="shards"):

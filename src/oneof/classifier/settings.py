@@ -21,12 +21,13 @@ from oneof.candidates.cells import native, short
 from oneof.classifier.inputs import as_numpy
 from oneof.datasets.scaling import Scaling
 from oneof.methods import Method
+from oneof.methods.settings import check_number
 from oneof.nets import IMAGE_NETS, Net, as_net, build_net
 from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
 from oneof.training import Recipe
 from oneof.training.randomness import DefaultGenerators
-from oneof.training.recipe import check_number, choose_device
+from oneof.training.recipe import choose_device
 from oneof.training.run import digest_tensors
 from oneof.training.sources import EVALUATION_BATCH, ROWS_IN_CACHE, StoredRows, in_batches, stay_in_file
 from oneof.views import ImageViews, RowItself, Views

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from oneof.lab.bench import BenchOptions
-from oneof.training.recipe import literal_words
+from oneof.methods.settings import literal_words
 
 
 class Once(argparse.Action):

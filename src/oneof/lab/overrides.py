@@ -39,6 +39,9 @@ def override(protocol: Protocol, given: BenchOptions) -> Protocol:
             changes["title"] = f"The methods of {protocol.name} on {files}"
             accept = " ".join(given.accept)
             changes["columns"] = {"column": given.candidates, "truth": given.truth, "accept": accept}
+    for name in () if "columns" in changes else ("candidates", "truth", "accept"):
+        if getattr(given, name) != getattr(BenchOptions, name):
+            raise LabError(f"--{name} is for a table of your own: name its file, --data FILE.csv.")
     if given.nets:
         unknown = [name for name in given.nets if name not in NETS]
         if unknown:
@@ -120,7 +123,11 @@ def _with_value(protocol: Protocol, key: str, value: Any, declared: Protocol) ->
         known = {f.name for f in fields(Recipe)} - {"seed", "device", "lr", "weight_decay"}
         if name not in known:
             raise LabError(f"the recipe has no {name!r} that can be set; it has {', '.join(sorted(known))}.")
-        return replace(protocol, recipe={**protocol.recipe, name: value})
+        in_loss = "loss" in (protocol.information, *(e.information for e in protocol.entries))
+        if name in ("clean_weight", "clean_batch") and not in_loss:
+            raise LabError(f"{protocol.name} has no clean rows in any loss; equal-information has.")
+        of_report = {key: given for key, given in protocol.report_recipe.items() if key != name}
+        return replace(protocol, recipe={**protocol.recipe, name: value}, report_recipe=of_report)
     if owner == "search":
         known = {f.name for f in fields(Search)} - {"grids"}
         if search is not None and search.grids:

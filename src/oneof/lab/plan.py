@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,8 @@ from oneof.lab.protocols import net_for, views_for
 from oneof.lab.records import Job, Record, Records
 from oneof.lab.search import configurations, winner
 from oneof.methods import Method, make_method
-from oneof.tables.files import only_plain_entries, read_sealed, sealed_json, sha256_of, write_text
+from oneof.tables.files import only_plain_entries, read_sealed, sealed_json, write_text
+from oneof.training.run import code_of
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Plan:
         for name in self.data:
             for net in protocol.nets:
                 made: dict[str, Cell] = {}
-                for entry in protocol.entries:
+                for entry in sorted(protocol.entries, key=lambda e: e.tuned_as is not None):  # parents first
                     made[entry.label] = self._cell(name, net, entry, made.get(entry.tuned_as or ""))
                 self.cells += made.values()
         self.handed_out: set[str] = set()
@@ -136,7 +136,7 @@ class Plan:
         information = entry.information or self.protocol.information
         if information == "loss":
             return "half" if searching else "loss"
-        learns = method.clean_rows(self.protocol.recipe["batch_size"]) > 0
+        learns = method.clean_rows(self.protocol.recipe["batch_size"] or 64) > 0
         return information if learns else "select"
 
     # ---- going on -----------------------------------------------------------------------------
@@ -294,10 +294,3 @@ def damaged_plan(file: Path, why: object) -> LabError:
 def joined(earlier: str, now: str, separator: str) -> str:
     """A text after others, each of them once."""
     return separator.join(filter(None, dict.fromkeys(earlier.split(separator) + now.split(separator))))
-
-
-def code_of(method: Method) -> dict[str, str]:
-    """Of a method that is not ours, a digest of its file: with other code its jobs are others."""
-    name = type(method).__module__
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return {"code": sha256_of(file)[:16]} if file and name.partition(".")[0] != "oneof" else {}

@@ -21,7 +21,7 @@ import numpy as np
 from oneof.datasets.scaling import SCALINGS
 from oneof.lab.records import Record
 from oneof.methods import make_method
-from oneof.training.recipe import check_number
+from oneof.methods.settings import check_number
 
 SCALINGS_OF_TABLES = tuple(kind for kind in SCALINGS if kind != "pixels")
 Criterion = Literal["accuracy", "covering", "approximated"]

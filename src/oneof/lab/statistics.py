@@ -107,7 +107,7 @@ def critical_difference(scores: Mapping[str, Mapping[str, float]]) -> CriticalDi
     q = float(studentized_range.ppf(1 - LEVEL, k, np.inf)) / math.sqrt(2)
     return CriticalDifference(
         ranks=dict(zip(names, map(float, ranks(table)))),
-        p_friedman=float(friedmanchisquare(*table.T).pvalue),
+        p_friedman=float(friedmanchisquare(*table.T).pvalue) if np.ptp(table, axis=1).any() else 1.0,
         difference=q * math.sqrt(k * (k + 1) / (6 * n)),
         n_sets=n,
     )

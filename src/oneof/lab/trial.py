@@ -22,6 +22,7 @@ from oneof.lab.runners import HERE, Place
 from oneof.methods import make_method
 from oneof.nets import build_net
 from oneof.training import CleanRows, Recipe, Run, Trained, train
+from oneof.training.run import code_of
 from oneof.training.sources import predict
 from oneof.views import ImageViews, RowItself, Views
 
@@ -103,10 +104,13 @@ def run_trial(config: Mapping[str, Any], place: Place = HERE, run: TimedRun | No
     parts = divide(data, config)
     method, net = dict(config["method"]), dict(config["net"])
     method_name, net_name = method.pop("name"), net.pop("name")
+    made = make_method(method_name, method)
+    if code_of(made).get("code") != config.get("code"):
+        raise LabError(f"{method_name}: its file is not the one of the plan; start the lab again.")
     shape, seed = parts.x.shape[1:], config["split"]["seed"]
     began = time.perf_counter()
     trained = train(
-        make_method(method_name, method),
+        made,
         lambda: build_net(net_name, shape[0] if len(shape) == 1 else tuple(shape), data.n_classes, **net),
         parts.x,
         parts.candidates,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -11,16 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from oneof.candidates.annotations import Answers
-from oneof.candidates.cells import native
 from oneof.candidates.compact import BLOCK
 from oneof.methods.rows import CandidateRows
+from oneof.methods.settings import check_settings
 from oneof.methods.state import RowState, State
 from oneof.methods.targets import uniform, weighed
 from oneof.nets import Net
 
 __all__ = [
     "Batch", "CandidateRows", "CleanBatch", "Method", "MethodInfo", "Restart", "RowState", "State",
-    "StepInfo", "Task", "hyper", "list_methods", "make_method", "plain_numbers", "register",
+    "StepInfo", "Task", "hyper", "list_methods", "make_method", "register",
 ]  # fmt: skip
 
 
@@ -160,7 +161,7 @@ class Method:
     wait for one another in threads."""
 
     def __post_init__(self) -> None:
-        plain_numbers(self)
+        check_settings(self, lambda name, whole: -math.inf)
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Whoever writes another loss says again what can be done with it: a parent's word is for its own."""
@@ -257,12 +258,6 @@ class Method:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
-def plain_numbers(settings: Any) -> None:
-    """Numbers of NumPy, as searches over arrays give them, become Python's: files hold no others."""
-    for field in dataclasses.fields(settings):
-        object.__setattr__(settings, field.name, native(getattr(settings, field.name)))
-
-
 @dataclass(frozen=True)
 class MethodInfo:
     """What `oneof methods` shows of a method."""
@@ -344,6 +339,8 @@ def hyper(
     choices: tuple[Any, ...] | None = None,
 ) -> Any:
     """A hyper-parameter: default, search range and one line of meaning side by side."""
+    if (low is None) != (high is None):
+        raise ValueError(f"{text!r}: a range needs both ends, low and high, not {low} and {high}.")
     if log and not (low and low > 0):
         raise ValueError(f"{text!r}: a range on a logarithmic scale needs low above 0, not {low}.")
     metadata = {"text": text, "low": low, "high": high, "log": log, "choices": choices}

@@ -28,6 +28,13 @@ class CleanRows:
     source: str = "given"
     """Where they come from; recorded and shown."""
 
+    def __post_init__(self) -> None:
+        """Raise where rows and labels cannot be told to belong together."""
+        mask = self.mask
+        if mask.ndim != 2 or mask.dtype != bool or len(mask) != len(self.x):
+            has = f"{len(self.x)} clean rows have a mask of type {mask.dtype} and shape {mask.shape}"
+            raise ValueError(f"{has}; give a row for each: np.eye(n_classes, dtype=bool)[labels].")
+
     def __len__(self) -> int:
         return len(self.mask)
 

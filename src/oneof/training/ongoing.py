@@ -148,7 +148,11 @@ class OngoingTraining:
         self.selection = on_device(judged, device, self.dtype) if judged is not None and len(judged) else None
         self.test: tuple[Tensor, Any] | None = None
         if given.test is not None:
-            self.test = as_input(given.test[0], self.dtype).to(device), given.test[1]
+            x, labels = as_input(given.test[0], self.dtype), np.asarray(given.test[1])
+            if labels.shape != (len(x),) or labels.dtype.kind not in "iu":
+                has = f"the labels of {len(x)} test rows have type {labels.dtype} and shape {labels.shape}"
+                raise ValueError(f"{has}; give one number of a class per row.")
+            self.test = x.to(device), labels
 
     def _start_optimiser(self) -> None:
         """A new main optimiser, and a new recording where steps are recorded."""

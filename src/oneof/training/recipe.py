@@ -6,16 +6,16 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from numbers import Integral, Real
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from oneof.methods.base import State, StepInfo, plain_numbers
+from oneof.methods.base import State, StepInfo
 from oneof.methods.optimisers import like_parameters, make_optimiser
+from oneof.methods.settings import check_settings
 from oneof.nets import Net
 from oneof.nets.fast import can_be_wrapped, takes_channels_last
 from oneof.training.randomness import DefaultGenerators
@@ -71,16 +71,7 @@ class Recipe:
     def __post_init__(self) -> None:
         """Raise on values that cannot be meant: by their types, whole numbers of at least 1 (seeds and
         workers: 0), other numbers of at least 0, or one of a few words; None where it is allowed."""
-        plain_numbers(self)
-        for name, hint in get_type_hints(Recipe).items():
-            value, words, optional = getattr(self, name), literal_words(hint), type(None) in get_args(hint)
-            if words is not None and value not in words and not (optional and value is None):
-                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, words))}.")
-            if hint in (int, int | None):
-                least = 0 if name in ("seed", "workers") else 1
-                check_number(name, value, least, whole=True, optional=optional)
-            elif hint in (float, float | None):
-                check_number(name, value, optional=optional)
+        check_settings(self, lambda name, whole: int(whole and name not in ("seed", "workers")))
 
     def rows_per_step(self, n_rows: int, shards: int = 1) -> int:
         """The batch size for n rows: never more than there are, and an equal part from every shard."""
@@ -96,20 +87,6 @@ class Recipe:
     @property
     def keeps_best(self) -> bool:
         return self.select == "best" or (self.select is None and self.patience is not None)
-
-
-def check_number(name: str, value: Any, least: int = 0, whole: bool = False, optional: bool = False) -> None:
-    """Raise unless a setting is a finite number that is large enough, or None where that is allowed."""
-    kind: Any = Integral if whole else Real
-    if (value is None and optional) or (isinstance(value, kind) and least <= value < math.inf):
-        return
-    what = f"a {'whole ' if whole else ''}number of at least {least}{' or None' if optional else ''}"
-    raise ValueError(f"{name} is {value!r}; give {what}.")
-
-
-def literal_words(hint: Any) -> tuple[Any, ...] | None:
-    """The words that a type allows, None beside them or not; None where it is no `Literal`."""
-    return next((get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal), None)
 
 
 def choose_device(name: str) -> torch.device:

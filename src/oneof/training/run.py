@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from oneof.tables.files import (
     only_plain_entries,
     read_sealed,
     sealed_json,
+    sha256_of,
     why_not_written,
     write_text,
 )
@@ -32,6 +34,7 @@ from oneof.training.checkpoint import content_bytes, load_tree, save_tree
 from oneof.views import RowItself
 
 if TYPE_CHECKING:
+    from oneof.methods.base import Method
     from oneof.training.ongoing import OngoingTraining
 
 PATIENCE = 2.0
@@ -43,6 +46,8 @@ CONTENTS = "contents"
 EARLIER = ("views", "method", "recipe", "net", "inputs", "candidates", "clean", "versions")
 """All entries of version 0.1.0, which wrote no digests."""
 METRICS = "metrics.jsonl"
+CODES: dict[Any, dict[str, str]] = {}
+"""The code of each class, as it was when it was first asked for: no process imports its file again."""
 VERSIONS = {"oneof": oneof.__version__, "torch": torch.__version__, "numpy": np.__version__}
 
 
@@ -244,6 +249,14 @@ def identity(training: OngoingTraining) -> dict[str, Any]:
     }
 
 
+def code_of(method: Method) -> dict[str, str]:
+    """Of a method that is not ours, a digest of its file: with other code its jobs are others."""
+    name = type(method).__module__
+    file: Any = getattr(sys.modules.get(name), "__file__", None)
+    foreign = file and name.partition(".")[0] != "oneof"
+    return CODES.setdefault(type(method), {"code": sha256_of(file)[:16]} if foreign else {})
+
+
 def contents(training: OngoingTraining) -> dict[str, str | None]:
     """A digest of everything with numbers, by the name an error calls it; None where there is nothing."""
     clean, test, answers = training.clean, training.test, training.given.candidates.answers
@@ -263,6 +276,8 @@ def contents(training: OngoingTraining) -> dict[str, str | None]:
     if answers is not None:
         said = (answers.row, answers.worker, answers.label)
         found["answers"] = digest_tensors(*(torch.from_numpy(part.copy()) for part in said))
+    if type(training.method).__module__ != "__main__" and (code := code_of(training.method)):
+        found["code of the method"] = code["code"]  # but a script is changed for many reasons
     return found
 
 

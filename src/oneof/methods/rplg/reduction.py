@@ -32,6 +32,11 @@ class Reduction(Method):
 
     watched = ("mu", "v", "q")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha is {self.alpha!r}; give a share from 0 to 1.")
+
     def stage(self, state: State, step: StepInfo) -> Hashable:
         return state.notes["all_visited"]
 
