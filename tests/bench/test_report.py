@@ -17,7 +17,7 @@ from oneof.lab.protocols import FIXED_LENGTH, PROTOCOLS, default_rows
 from oneof.lab.records import Records, as_line, read
 from oneof.lab.report import cost, draw_figures, verdict, write_report
 from oneof.lab.search import Search
-from oneof.lab.summary import read_folder
+from oneof.lab.summary import CellResult, read_folder
 from oneof.lab.tables import Grid, as_latex, as_markdown, as_text, grid
 from tests.bench.toy import made_up_folder, toy_protocol, write_mat
 
@@ -160,6 +160,19 @@ def test_ranks_are_among_the_rows_that_all_data_sets_have(tmp_path):
     (result,) = read_folder(made)
     assert result.nets["linear"].mean_ranks() == {"rplg": 1.0, "proden": 2.0}
     assert "among the rows that all data sets have" in grid(result.nets["linear"]).notes[0]
+
+
+def test_rows_with_the_same_numbers_in_another_order_are_level(folder, monkeypatch):
+    shares = [0.955357, 0.892857, 0.830357, 0.982143, 0.964286]
+    assert np.mean([100 * s for s in shares]) != np.mean([100 * s for s in shares[::-1]])
+    part = read_folder(folder)[0].nets["linear"]
+    part.rows = {}
+    for data in ("lost", "birdsong"):
+        for label, order in (("rplg", 1), ("proden", -1), ("cc", 1)):
+            cell = CellResult(data, label, 5, [], 0, None, [])
+            cell.test = {i: 100 * share for i, share in enumerate(shares[::order])}
+            part.rows.setdefault(data, {})[label] = cell
+    assert set(part.ranking().ranks.values()) == {2.0}
 
 
 def test_a_table_needs_neither_its_methods_nor_its_reference(folder, monkeypatch):

@@ -162,7 +162,8 @@ class NetResult:
         for label in self.labels:
             cells = [rows[label] for rows in self.rows.values() if label in rows and rows[label].ranked]
             if cells:
-                scores[label] = {cell.data: cell.mean for cell in cells}
+                # the last digits of a mean depend on the order of the splits
+                scores[label] = {cell.data: round(cell.mean, 9) for cell in cells}
         return critical_difference(scores)
 
     def summary(self) -> dict[str, Any]:
