@@ -172,6 +172,8 @@ def test_a_users_network_becomes_a_pair(module):
         (Last, ["nn.Module", "type"]),
         (3, ["nn.Module", "3"]),
         ((nn.Linear(4, 3),), ["pair"]),
+        (nn.LSTM(4, 3), ["LSTM returns a tuple", "logits"]),
+        (nn.Bilinear(4, 4, 3), ["Bilinear cannot take a batch of shape (5, 4)", "missing"]),
     ],
 )
 def test_networks_that_cannot_be_used_say_why(module, words):
@@ -214,6 +216,24 @@ def test_an_own_network_learns_and_stays_as_it_was(method, make):
         assert all(parameter.grad is None for parameter in part.parameters())
     again = PartialLabelClassifier(method, net=net, epochs=25, device="cpu").fit(x, mask)
     np.testing.assert_array_equal(model.predict_proba(x), again.predict_proba(x))
+
+
+@pytest.mark.parametrize("method", ["rplg+", "pop", "proden"])
+def test_a_frozen_backbone_stays_as_it_was(method):
+    x, _, mask = problem(60)
+    backbone = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)).requires_grad_(False).eval()
+    model = PartialLabelClassifier(method, net=(backbone, nn.Linear(8, 3)), epochs=2, device="cpu")
+    model.fit(x, mask)
+    for net in model.net_:
+        for name, value in backbone.state_dict().items():
+            assert torch.equal(net.features.state_dict()[name], value), name
+
+
+def test_a_class_that_takes_no_sizes_is_said():
+    x, _, mask = problem(20)
+    for method in ("proden", "auto"):
+        with pytest.raises(TypeError, match=r"net\(4, 3\).*\n.*net=MyNetwork\(\)"):
+            PartialLabelClassifier(method, net=Attributes, epochs=1, device="cpu").fit(x, mask)
 
 
 def test_images_with_an_own_network():

@@ -245,10 +245,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
             inputs = x.shape[1] if x.ndim == 2 else tuple(x.shape[1:])
             return build_net(self.net, inputs, len(self.classes_), **self.net_options())
         example = self._views().plain(torch.from_numpy(x[:2]))
-        net = self.net
-        if callable(net) and not isinstance(net, nn.Module):
-            net = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), len(self.classes_))
-        return as_net(net, example, n_classes=len(self.classes_))
+        return as_net(called(self.net, x, len(self.classes_)), example, n_classes=len(self.classes_))
 
     def _net_or_maker(self, x: np.ndarray) -> Net | Callable[[], Net]:
         """What `train` gets: a network with weights of its own as it is, else how to make one once seeded."""
@@ -321,13 +318,26 @@ def encoder_for(X: Any) -> TableEncoder | None:
     return None
 
 
+def called(net: Any, x: np.ndarray, n_classes: int) -> Any:
+    """The network that a class or a function makes for inputs; any other as it is."""
+    if not callable(net) or isinstance(net, nn.Module):
+        return net
+    sizes = (x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    try:
+        return net(*sizes)
+    except TypeError as error:
+        raise TypeError(
+            f"net cannot be called with the size of an input and the number of classes, net{sizes}: {error}\n"
+            "  Give a function of these two, or a network that is made already: net=MyNetwork()."
+        ) from error
+
+
 def told_apart(net: Any, x: np.ndarray, n_classes: int) -> str:
     """What tells a network from others: its name, or layers and weights, also of what a function makes."""
     if isinstance(net, str):
         return net
-    if callable(net) and not isinstance(net, nn.Module):
-        with DefaultGenerators(0, torch.device("cpu")).lent():
-            net = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    with DefaultGenerators(0, torch.device("cpu")).lent():
+        net = called(net, x, n_classes)
     parts = net if isinstance(net, tuple | list) else (net,)
     weights = [p for part in parts for p in part.state_dict().values() if not is_lazy(p)]
     return f"{parts} {digest_tensors(*weights)}"

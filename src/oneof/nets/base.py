@@ -108,9 +108,12 @@ def _cut_last_linear(module: nn.Module) -> Net:
 def _tried(module: nn.Module, x: Tensor, title: str) -> Tensor:
     try:
         with evaluation_mode(module), torch.no_grad():
-            return module(x)
-    except (RuntimeError, ValueError, IndexError) as error:
+            made = module(x)
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         raise TypeError(f"{title} cannot take a batch of shape {tuple(x.shape)}: {error}") from error
+    if not isinstance(made, Tensor):
+        raise TypeError(f"{title} returns a {type(made).__name__}; it must return a tensor of logits.")
+    return made
 
 
 @contextmanager
@@ -122,6 +125,19 @@ def evaluation_mode(*modules: nn.Module) -> Iterator[None]:
     training = [part for module in modules for part in module.modules() if part.training]
     with having(training, "training", False):
         yield
+
+
+def training_mode(module: nn.Module) -> nn.Module:
+    """The module in training mode, but for parts in evaluation mode whose weights are all frozen."""
+    frozen = [
+        part
+        for part in module.modules()
+        if not part.training and {p.requires_grad for p in part.parameters()} == {False}
+    ]
+    module.train()
+    for part in frozen:
+        part.eval()
+    return module
 
 
 @contextmanager
