@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from oneof import PartialLabelClassifier
+from oneof import PartialLabelClassifier, load
 from oneof.nets import Net, as_net, build_net, evaluation_mode, linear, mlp
 from tests.test_inputs import problem
 
@@ -248,8 +248,36 @@ def test_images_with_an_own_network():
     np.testing.assert_array_equal(model.predict(torch_input), model.predict(images / 255))
     with pytest.raises(TypeError, match="Conv returns shape"):
         PartialLabelClassifier(net=Conv(classes=7), epochs=1, device="cpu").fit(images, mask)
-    with pytest.raises(ValueError, match="dim 4"):
+    with pytest.raises(ValueError, match=r"dim 4.*net='mlp'.*lenet"):
         PartialLabelClassifier(epochs=1, device="cpu").fit(images, mask)
+
+
+def test_images_of_another_kind_than_those_of_fit_are_refused(tmp_path):
+    _, _, mask = problem(60)
+    images = np.random.default_rng(0).integers(0, 256, size=(60, 3, 8, 8), dtype=np.uint8)
+
+    def fitted(x, **more):
+        return PartialLabelClassifier("proden", net="lenet", epochs=1, device="cpu").fit(x, mask, **more)
+
+    model = fitted(list(images))  # a list of arrays is an array of bytes
+    p = model.predict_proba(images)
+    np.testing.assert_array_equal(fitted(images).predict_proba(images), p)
+    np.testing.assert_array_equal(model.predict_proba(images.astype(int)), p)
+    model.save(tmp_path)
+    for there in (model, load(tmp_path)):
+        with pytest.raises(ValueError, match=r"X holds float64, but `fit` got bytes"):
+            there.predict(images / 255)
+    with pytest.raises(ValueError, match="X holds uint8, but `fit` got other numbers"):
+        fitted(images / 255).predict(images)
+    with pytest.raises(ValueError, match="X holds float64, but `fit` got bytes"):
+        fitted(images, clean=(images[:9] / 255, [0] * 9))
+    with pytest.raises(ValueError, match=r"shape \(8, 8\), but the model was fitted on \(3, 8, 8\)"):
+        model.predict(images[0])
+    with pytest.raises(ValueError, match=r"\(60, 8, 8, 3\), not .*: X.transpose\(0, 3, 1, 2\)"):
+        fitted(images.transpose(0, 2, 3, 1))
+    with pytest.raises(ValueError, match=r"X\[:, None\] for grey"):
+        fitted(images[:, 0])
+    assert "arrays of shape (3, 8, 8), bytes" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_net_is_a_net():

@@ -22,7 +22,8 @@ from oneof.classifier.inputs import as_numpy
 from oneof.datasets.scaling import Scaling
 from oneof.methods import Method
 from oneof.methods.settings import check_number
-from oneof.nets import IMAGE_NETS, Net, as_net, build_net
+from oneof.nets import IMAGE_NETS, Net, as_net, build_net, check_images
+from oneof.nets.base import called
 from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
 from oneof.training import Recipe
@@ -191,16 +192,26 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
             elif len(missing) < len(encoder.column_names) and not columns.issuperset(encoder.feature_names):
                 raise ValueError(f"X lacks columns that the model was fitted on: {short(missing, 20)}.")
         X = dense(as_numpy(X))
+        if isinstance(X, list | tuple) and self.takes_more_than_tables:
+            X = np.asarray(X)  # a list of images of bytes is an array of bytes
+        check_images(X, self.net) if reset else self.as_fitted(X)
         # features are scaled in double precision: in single, a column of time stamps would lose its digits
         table = getattr(X, "ndim", 2) == 2
         dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
         X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self.takes_more_than_tables)
         if reset:
             self.input_shape_ = tuple(map(int, X.shape[1:]))
-        elif X.shape[1:] != getattr(self, "input_shape_", X.shape[1:]):
-            raise ValueError(
-                f"X has rows of shape {X.shape[1:]}, but the model was fitted on {self.input_shape_}."
-            )
+            self.of_bytes_ = X.dtype == np.uint8
+        return X
+
+    def as_fitted(self, X: Any) -> Any:
+        """The same inputs; raises on images of another shape or kind than those of `fit`."""
+        shape, known = getattr(X, "shape", ())[1:], self.input_shape_
+        if max(len(shape), len(known)) > 1 and shape != known:
+            raise ValueError(f"X has rows of shape {shape}, but the model was fitted on {known}.")
+        if len(shape) == 3 and (X.dtype.kind not in "iu" if self.of_bytes_ else X.dtype == np.uint8):
+            kind = "bytes (0 to 255)" if self.of_bytes_ else "other numbers"
+            raise ValueError(f"X holds {X.dtype}, but `fit` got {kind}: give images of that type and range.")
         return X
 
     def _fitted_scaling(self, X: np.ndarray | StoredRows) -> Scaling | None:
@@ -316,20 +327,6 @@ def encoder_for(X: Any) -> TableEncoder | None:
                 warnings.warn(f"left out: {told}.", stacklevel=3)
             return made
     return None
-
-
-def called(net: Any, x: np.ndarray, n_classes: int) -> Any:
-    """The network that a class or a function makes for inputs; any other as it is."""
-    if not callable(net) or isinstance(net, nn.Module):
-        return net
-    sizes = (x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
-    try:
-        return net(*sizes)
-    except TypeError as error:
-        raise TypeError(
-            f"net cannot be called with the size of an input and the number of classes, net{sizes}: {error}\n"
-            "  Give a function of these two, or a network that is made already: net=MyNetwork()."
-        ) from error
 
 
 def told_apart(net: Any, x: np.ndarray, n_classes: int) -> str:

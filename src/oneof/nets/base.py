@@ -62,6 +62,17 @@ def as_net(module: Any, example: Tensor | None = None, n_classes: int | None = N
     return made
 
 
+def called(net: Any, x: Any, n_classes: int) -> Any:
+    """The network that a class or a function makes for inputs like x; any other as it is."""
+    if not callable(net) or isinstance(net, nn.Module):
+        return net
+    sizes = (x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    try:
+        return net(*sizes)
+    except TypeError as error:
+        raise TypeError(f"net{sizes}: {error}.\n  Give a function of sizes, or net=MyNetwork().") from error
+
+
 def _compare(made: Any, example: Tensor, expected: Tensor, title: str, n_classes: int | None) -> None:
     """Raise unless features are vectors, the head's output is the network's, and it has c columns."""
     try:
@@ -129,11 +140,8 @@ def evaluation_mode(*modules: nn.Module) -> Iterator[None]:
 
 def training_mode(module: nn.Module) -> nn.Module:
     """The module in training mode, but for parts in evaluation mode whose weights are all frozen."""
-    frozen = [
-        part
-        for part in module.modules()
-        if not part.training and {p.requires_grad for p in part.parameters()} == {False}
-    ]
+    kept = [part for part in module.modules() if not part.training]
+    frozen = [part for part in kept if {weight.requires_grad for weight in part.parameters()} == {False}]
     module.train()
     for part in frozen:
         part.eval()

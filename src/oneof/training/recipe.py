@@ -16,8 +16,7 @@ from torch.optim import Optimizer
 from oneof.methods.base import State, StepInfo
 from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.methods.settings import check_settings
-from oneof.nets import Net
-from oneof.nets.base import training_mode
+from oneof.nets.base import Net, training_mode
 from oneof.nets.fast import can_be_wrapped, takes_channels_last
 from oneof.training.randomness import DefaultGenerators
 
