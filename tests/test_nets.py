@@ -35,6 +35,11 @@ class Last(nn.Module):
         return self.after(self.out(self.body(x)))
 
 
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
 class Attributes(nn.Module):
     def __init__(self):
         super().__init__()
@@ -172,7 +177,7 @@ def test_a_users_network_becomes_a_pair(module):
         (Last, ["nn.Module", "type"]),
         (3, ["nn.Module", "3"]),
         ((nn.Linear(4, 3),), ["pair"]),
-        (nn.LSTM(4, 3), ["LSTM returns a tuple", "logits"]),
+        (Last(Doubled()), ["Last", "tuple", "logits alone"]),
         (nn.Bilinear(4, 4, 3), ["Bilinear cannot take a batch of shape (5, 4)", "missing"]),
     ],
 )

@@ -184,7 +184,7 @@ def _inputs(
                 table = Table(path, {k: v for k, v in table.columns.items() if k not in kept}, table.classes)
             x = model_inputs(model, table)
         if x.ndim > 2:
-            yield first, model.prepare(x), kept
+            yield first, model.prepare(np.array(x)), kept  # torch warns of what it cannot write to
             continue
         scaled = np.empty(x.shape, dtype=np.float32)
         # rows are scaled in double precision, which is cheap as long as they stay in the cache

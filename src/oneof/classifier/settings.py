@@ -200,8 +200,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
         dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
         X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self.takes_more_than_tables)
         if reset:
-            self.input_shape_ = tuple(map(int, X.shape[1:]))
-            self.of_bytes_ = X.dtype == np.uint8
+            self.input_shape_, self.of_bytes_ = tuple(map(int, X.shape[1:])), X.dtype == np.uint8
         return X
 
     def as_fitted(self, X: Any) -> Any:

@@ -165,8 +165,7 @@ def _decode(pillow: Any, path: Path, mode: str, size: tuple[int, int] | None) ->
             if shown.mode[0] == "I":  # 16 bits of grey: pillow would make white of all but the darkest
                 shown = pillow.fromarray((np.asarray(shown) >> 8).astype(np.uint8))
             if shown.has_transparency_data:  # what is behind is white; hidden pixels have any colour
-                white = pillow.new("RGBA", shown.size, "white")
-                shown = pillow.alpha_composite(white, shown.convert("RGBA"))
+                shown = pillow.alpha_composite(pillow.new("RGBA", shown.size, "white"), shown.convert("RGBA"))
             converted = shown.convert(mode)
             if size is not None and converted.size != (size[1], size[0]):
                 converted = converted.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
