@@ -75,6 +75,8 @@ def test_columns_of_a_data_frame_that_are_left_out_are_told_of():
     with pytest.warns(UserWarning, match=r'left out: column "seen" holds dates; column "visit" counts'):
         model = small().fit(frame, MASK)
     assert model.encoder_.column_names == ["a"]
+    with pytest.raises(ValueError, match="several columns 'visit'"):
+        small().fit(pd.concat([frame, frame["visit"]], axis=1), MASK)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])

@@ -318,6 +318,8 @@ def encoder_for(X: Any) -> TableEncoder | None:
     """How a data frame with texts, categories or gaps becomes features; None where X is numbers already."""
     if not hasattr(X, "columns") or not len(X):
         return None
+    if len(set(X.columns)) < len(X.columns):
+        raise ValueError(f"X has several columns {max(X.columns, key=list(X.columns).count)!r}; rename them.")
     for name in X.columns:
         column = np.asarray(X[name])
         if column.dtype.kind not in "biuf" or (column.dtype.kind == "f" and np.isnan(column).any()):
