@@ -280,6 +280,8 @@ def test_images_of_another_kind_than_those_of_fit_are_refused(tmp_path):
         model.predict(images[0])
     with pytest.raises(ValueError, match=r"\(60, 8, 8, 3\), not .*: X.transpose\(0, 3, 1, 2\)"):
         fitted(images.transpose(0, 2, 3, 1))
+    with pytest.raises(ValueError, match="there is no net 'resnet50'; there are"):
+        PartialLabelClassifier(net="resnet50", epochs=1, device="cpu").fit(images, mask)
     with pytest.raises(ValueError, match=r"X\[:, None\] for grey"):
         fitted(images[:, 0])
     assert "arrays of shape (3, 8, 8), bytes" in (tmp_path / "README.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from oneof.classifier.inputs import as_numpy
 from oneof.datasets.scaling import Scaling
 from oneof.methods import Method
 from oneof.methods.settings import check_number
-from oneof.nets import IMAGE_NETS, Net, as_net, build_net, check_images
+from oneof.nets import TABLE_NETS, Net, as_net, build_net, check_images
 from oneof.nets.base import called
 from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
@@ -177,7 +177,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
 
     @property
     def takes_more_than_tables(self) -> bool:
-        return not isinstance(self.net, str) or self.net in IMAGE_NETS
+        return not isinstance(self.net, str) or self.net not in TABLE_NETS
 
     # ---- from X to probabilities --------------------------------------------------------------
 

@@ -45,7 +45,8 @@ def build_net(name: str, inputs: int | tuple[int, ...], n_classes: int, **option
             raise ValueError(
                 f"{name} is a net for images of shape (channels, height, width), but an input has "
                 f"{f'{inputs} features' if isinstance(inputs, int) else f'shape {shape}'}.\n"
-                f"  Use one of {', '.join(sorted(TABLE_NETS))}, or X[:, None] for grey images."
+                f"  Use one of {', '.join(sorted(TABLE_NETS))}"
+                f"{', or X[:, None] for grey images' if len(shape) == 2 else ''}."
             )
         return IMAGE_NETS[name](shape, n_classes, **options)
     net = TABLE_NETS[name](math.prod(shape), n_classes, **options)
@@ -57,7 +58,7 @@ def build_net(name: str, inputs: int | tuple[int, ...], n_classes: int, **option
 def check_images(X: Any, net: Any) -> None:
     """Raise on images for a net that takes tables, and on those with their channels last."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
-    if len(shape) > 2 and isinstance(net, str) and net not in IMAGE_NETS:
+    if len(shape) > 2 and isinstance(net, str) and net in TABLE_NETS:
         nets = f"net={net!r} takes tables; nets for images are {', '.join(IMAGE_NETS)}"
         raise ValueError(f"Found array with dim {len(shape)}, shape {shape}, but {nets}.")
     last = len(shape) == 4 and shape[3] in (1, 3, 4) and min(shape[1:3]) > 4
