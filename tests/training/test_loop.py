@@ -344,10 +344,3 @@ def test_ctrl_c_in_the_middle_of_a_line_stops_like_any_other(monkeypatch, capfd)
         monkeypatch.undo()
     assert interrupt.is_set()
     assert "finishing this epoch" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("labels", [["a"] * 6, [0, C] * 3, [0] * 5, [[0]] * 6])
-def test_labels_of_test_rows_are_columns(labels):
-    x, y = blobs(6)
-    with pytest.raises(ValueError, match=f"6 test rows need columns up to {C - 1} as labels"):
-        train(Proden(), lambda: build_net("linear", D, C), x, random_candidates(y), test=(x, labels))

@@ -59,8 +59,8 @@ def check_images(X: Any, net: Any) -> None:
     """Raise on images for a net that takes tables, and on those with their channels last."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) > 2 and isinstance(net, str) and net in TABLE_NETS:
-        nets = f"net={net!r} takes tables; nets for images are {', '.join(IMAGE_NETS)}"
-        raise ValueError(f"Found array with dim {len(shape)}, shape {shape}, but {nets}.")
+        what = f"net={net!r} takes tables; nets for images are {', '.join(IMAGE_NETS)}"
+        raise ValueError(f"Found array with dim {len(shape)}, shape {shape}, but {what}.")
     last = len(shape) == 4 and shape[3] in (1, 3, 4) and min(shape[1:3]) > 4
     if last and (isinstance(net, str) or X.dtype == "uint8"):  # what other nets take is their own affair
         raise ValueError(f"X has shape {shape}, not (n, channels, height, width): X.transpose(0, 3, 1, 2).")

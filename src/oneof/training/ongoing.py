@@ -153,11 +153,6 @@ class OngoingTraining:
                 has = f"the labels of {len(x)} test rows have type {labels.dtype} and shape {labels.shape}"
                 raise ValueError(f"{has}; give one number of a class per row.")
             self.test = x.to(device), labels
-            x, columns = as_input(given.test[0], self.dtype), np.asarray(given.test[1])
-            c = given.candidates.n_classes
-            if columns.shape != (len(x),) or columns.dtype.kind not in "iuf" or columns.max(initial=0) >= c:
-                raise ValueError(f"{len(x)} test rows need columns up to {c - 1} as labels: {columns!r:.50}")
-            self.test = x.to(device), columns
 
     def _start_optimiser(self) -> None:
         """A new main optimiser, and a new recording where steps are recorded."""
