@@ -509,6 +509,11 @@ def test_no_epoch_is_begun_that_would_end_too_late():
         small(max_seconds=-1).fit(X, MASK)
 
 
+def test_a_budget_that_no_comparison_keeps_is_told_of():
+    with pytest.warns(UserWarning, match="budget has no effect with method='proden'; set max_seconds"):
+        small(budget=60).fit(X, MASK)
+
+
 def test_an_encoder_is_kept_until_the_next_fit():
     class Encoder:
         feature_names = ("a", "b", "c", "d")

@@ -223,6 +223,8 @@ class PartialLabelClassifier(Predictions):
             self.forget()
             rows = ChoiceData(X, candidates, known, sample_weight)
             return self.take_over(choose(self, rows, given, groups), OWN)
+        if self.budget is not None:
+            warnings.warn(f"budget has no effect with method={self.method!r}; set max_seconds.", stacklevel=2)
         return self.learn(stay_in_file(given, X), candidates, known, sample_weight, continues)
 
     def learn(
