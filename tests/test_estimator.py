@@ -75,6 +75,8 @@ def test_columns_of_a_data_frame_that_are_left_out_are_told_of():
     with pytest.warns(UserWarning, match=r'left out: column "seen" holds dates; column "visit" counts'):
         model = small().fit(frame, MASK)
     assert model.encoder_.column_names == ["a"]
+    with pytest.raises(ValueError, match="several columns 'visit'"):
+        small().fit(pd.concat([frame, frame["visit"]], axis=1), MASK)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
@@ -505,6 +507,11 @@ def test_no_epoch_is_begun_that_would_end_too_late():
     assert len(small(max_seconds=0).fit(X, MASK).history_) == 1  # one is always trained
     with pytest.raises(ValueError, match="max_seconds is -1"):
         small(max_seconds=-1).fit(X, MASK)
+
+
+def test_a_budget_that_no_comparison_keeps_is_told_of():
+    with pytest.warns(UserWarning, match="budget has no effect with method='proden'; set max_seconds"):
+        small(budget=60).fit(X, MASK)
 
 
 def test_an_encoder_is_kept_until_the_next_fit():

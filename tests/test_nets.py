@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from oneof import PartialLabelClassifier
+from oneof import PartialLabelClassifier, load
 from oneof.nets import Net, as_net, build_net, evaluation_mode, linear, mlp
 from tests.test_inputs import problem
 
@@ -33,6 +33,11 @@ class Last(nn.Module):
 
     def forward(self, x):
         return self.after(self.out(self.body(x)))
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x, x
 
 
 class Attributes(nn.Module):
@@ -172,6 +177,8 @@ def test_a_users_network_becomes_a_pair(module):
         (Last, ["nn.Module", "type"]),
         (3, ["nn.Module", "3"]),
         ((nn.Linear(4, 3),), ["pair"]),
+        (Last(Doubled()), ["Last", "tuple", "logits alone"]),
+        (nn.Bilinear(4, 4, 3), ["Bilinear cannot take a batch of shape (5, 4)", "missing"]),
     ],
 )
 def test_networks_that_cannot_be_used_say_why(module, words):
@@ -216,6 +223,24 @@ def test_an_own_network_learns_and_stays_as_it_was(method, make):
     np.testing.assert_array_equal(model.predict_proba(x), again.predict_proba(x))
 
 
+@pytest.mark.parametrize("method", ["rplg+", "pop", "proden"])
+def test_a_frozen_backbone_stays_as_it_was(method):
+    x, _, mask = problem(60)
+    backbone = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)).requires_grad_(False).eval()
+    model = PartialLabelClassifier(method, net=(backbone, nn.Linear(8, 3)), epochs=2, device="cpu")
+    model.fit(x, mask)
+    for net in model.net_:
+        for name, value in backbone.state_dict().items():
+            assert torch.equal(net.features.state_dict()[name], value), name
+
+
+def test_a_class_that_takes_no_sizes_is_said():
+    x, _, mask = problem(20)
+    for method in ("proden", "auto"):
+        with pytest.raises(TypeError, match=r"net\(4, 3\).*\n.*net=MyNetwork\(\)"):
+            PartialLabelClassifier(method, net=Attributes, epochs=1, device="cpu").fit(x, mask)
+
+
 def test_images_with_an_own_network():
     x, y, mask = problem(60)
     images = np.zeros((60, 1, 8, 8), dtype=np.uint8)
@@ -228,8 +253,38 @@ def test_images_with_an_own_network():
     np.testing.assert_array_equal(model.predict(torch_input), model.predict(images / 255))
     with pytest.raises(TypeError, match="Conv returns shape"):
         PartialLabelClassifier(net=Conv(classes=7), epochs=1, device="cpu").fit(images, mask)
-    with pytest.raises(ValueError, match="dim 4"):
+    with pytest.raises(ValueError, match=r"dim 4.*net='mlp'.*lenet"):
         PartialLabelClassifier(epochs=1, device="cpu").fit(images, mask)
+
+
+def test_images_of_another_kind_than_those_of_fit_are_refused(tmp_path):
+    _, _, mask = problem(60)
+    images = np.random.default_rng(0).integers(0, 256, size=(60, 3, 8, 8), dtype=np.uint8)
+
+    def fitted(x, **more):
+        return PartialLabelClassifier("proden", net="lenet", epochs=1, device="cpu").fit(x, mask, **more)
+
+    model = fitted(list(images))  # a list of arrays is an array of bytes
+    p = model.predict_proba(images)
+    np.testing.assert_array_equal(fitted(images).predict_proba(images), p)
+    np.testing.assert_array_equal(model.predict_proba(images.astype(int)), p)
+    model.save(tmp_path)
+    for there in (model, load(tmp_path)):
+        with pytest.raises(ValueError, match=r"X holds float64, but `fit` got bytes"):
+            there.predict(images / 255)
+    with pytest.raises(ValueError, match="X holds uint8, but `fit` got other numbers"):
+        fitted(images / 255).predict(images)
+    with pytest.raises(ValueError, match="X holds float64, but `fit` got bytes"):
+        fitted(images, clean=(images[:9] / 255, [0] * 9))
+    with pytest.raises(ValueError, match=r"shape \(8, 8\), but the model was fitted on \(3, 8, 8\)"):
+        model.predict(images[0])
+    with pytest.raises(ValueError, match=r"\(60, 8, 8, 3\), not .*: X.transpose\(0, 3, 1, 2\)"):
+        fitted(images.transpose(0, 2, 3, 1))
+    with pytest.raises(ValueError, match="there is no net 'resnet50'; there are"):
+        PartialLabelClassifier(net="resnet50", epochs=1, device="cpu").fit(images, mask)
+    with pytest.raises(ValueError, match=r"X\[:, None\] for grey"):
+        fitted(images[:, 0])
+    assert "arrays of shape (3, 8, 8), bytes" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_net_is_a_net():

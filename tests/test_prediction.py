@@ -128,6 +128,8 @@ def test_the_curve_of_a_model(model):
     t = curve.threshold_for(0.0)
     made = model.predict(X, reject_below=t)
     assert all(label in (None, truth) for label, truth in zip(made, NAMES[Y]))
+    with pytest.raises(ValueError, match="no label is one of the classes"):  # numbers where names are meant
+        model.risk_coverage(X, Y)
 
 
 # ---- sets -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from oneof.tables.errors import DataError
-from oneof.tables.images import find_images, read_folder
+from oneof.tables.images import find_images, read_folder, read_images
 
 
 def paint(path, colour, size=(8, 6)):
@@ -65,3 +65,25 @@ def test_grey_of_sixteen_bits_keeps_its_shades(tmp_path):
     shades = np.linspace(0, 65535, 64).astype(np.uint16).reshape(8, 8)
     Image.fromarray(shades).save(tmp_path / "a.png")
     np.testing.assert_array_equal(read_folder(tmp_path, 8).images[0, 0], shades // 256)
+
+
+def test_pictures_are_upright_and_on_white_as_they_are_shown(tmp_path):
+    turned = Image.Exif()
+    turned[0x112] = 6  # the camera was held upright: turn by a quarter, clockwise
+    left_red = Image.new("RGB", (16, 8), (0, 0, 255))
+    left_red.paste((255, 0, 0), (0, 0, 8, 8))
+    left_red.save(tmp_path / "a.jpg", exif=turned, quality=95)
+    drawing = Image.new("RGBA", (8, 8), (0, 0, 0, 0))  # black on black that is not seen
+    drawing.paste((0, 0, 0, 255), (0, 0, 8, 4))
+    drawing.save(tmp_path / "b.png")
+    palette = Image.new("P", (8, 8), 0)
+    palette.putpalette([0, 0, 0, 0, 0, 255])
+    palette.save(tmp_path / "c.png", transparency=0)
+    photo, sketch, empty = read_folder(tmp_path, 8).images.astype(int)
+    np.testing.assert_allclose(photo[:, 1, 1:7].T, [[255, 0, 0]] * 6, atol=9)
+    np.testing.assert_allclose(photo[:, 6, 1:7].T, [[0, 0, 255]] * 6, atol=9)
+    assert (sketch[:, :4] == 0).all()
+    assert (sketch[:, 4:] == 255).all()
+    assert (empty == 255).all()
+    with pytest.raises(DataError, match="8 x 16"):
+        read_images([tmp_path / "b.png", tmp_path / "a.jpg"])

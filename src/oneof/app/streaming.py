@@ -184,7 +184,7 @@ def _inputs(
                 table = Table(path, {k: v for k, v in table.columns.items() if k not in kept}, table.classes)
             x = model_inputs(model, table)
         if x.ndim > 2:
-            yield first, model.prepare(x), kept
+            yield first, model.prepare(np.array(x)), kept  # torch warns of what it cannot write to
             continue
         scaled = np.empty(x.shape, dtype=np.float32)
         # rows are scaled in double precision, which is cheap as long as they stay in the cache
@@ -207,7 +207,7 @@ def _naming_rows(first: int) -> Iterator[None]:
 def model_inputs(model: PartialLabelClassifier, table: Table) -> np.ndarray:
     """The features of a table that a model was trained on, in its order; or its one array of images."""
     if len(model.input_shape_) > 1:
-        return _images_of(table, model.input_shape_)
+        return model.as_fitted(_images_of(table, model.input_shape_))
     encoder: Any = getattr(model, "encoder_", None)
     wanted = list(getattr(model, "feature_names_in_", []))
     if encoder is None and wanted:

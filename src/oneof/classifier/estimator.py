@@ -175,8 +175,8 @@ class PartialLabelClassifier(Predictions):
         X : array, tensor, sparse matrix or data frame (n, d)
             Inputs. A data frame may hold texts, categories and gaps: `encoder_` then keeps how they
             become features, and predictions take such data frames. Images are bytes (uint8), shape
-            (n, channels, height, width); a network of your own gets them with every channel
-            normalised, and any other array as it is. A memory-mapped array (`np.load(file,
+            (n, channels, height, width), here and in predictions; a network of your own gets them with every
+            channel normalised, and any other array as it is. A memory-mapped array (`np.load(file,
             mmap_mode="r")`) stays in its file: batches are read while others are learned from.
         y : boolean mask (n, c), Candidates, list of label sets, or labels (n,)
             What each row may be. A mask is an array, tensor, sparse matrix or data frame of booleans
@@ -223,6 +223,8 @@ class PartialLabelClassifier(Predictions):
             self.forget()
             rows = ChoiceData(X, candidates, known, sample_weight)
             return self.take_over(choose(self, rows, given, groups), OWN)
+        if self.budget is not None:
+            warnings.warn(f"budget has no effect with method={self.method!r}; set max_seconds.", stacklevel=2)
         return self.learn(stay_in_file(given, X), candidates, known, sample_weight, continues)
 
     def learn(

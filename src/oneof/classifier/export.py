@@ -130,8 +130,7 @@ def _example_inputs(model: PartialLabelClassifier, example: Any) -> Tensor:
     if example is not None:
         given = torch.as_tensor(np.asarray(example), dtype=torch.float32)
         return given[torch.arange(most) % len(given)]
-    width = getattr(model, "n_features_in_", None)
-    if width is None or model.scaling_ is None:
+    if model.scaling_ is None:
         raise ExportError(
             "the inputs of this model are no table: give export_onnx some of them, example=X[:2]."
         )
@@ -139,7 +138,7 @@ def _example_inputs(model: PartialLabelClassifier, example: Any) -> Tensor:
     if model.scaling_.kind == "pixels":
         pixels = rng.integers(0, 256, size=(most, *model.input_shape_))
         return torch.from_numpy(pixels.astype(np.float32))
-    rows = model.scaling_.shift + model.scaling_.scale * rng.standard_normal((most, width))
+    rows = model.scaling_.shift + model.scaling_.scale * rng.standard_normal((most, *model.input_shape_))
     return torch.from_numpy(rows.astype(np.float32))
 
 

@@ -68,7 +68,7 @@ def mask_over(y: Any, classes: np.ndarray) -> tuple[np.ndarray, bool]:
         elif not isinstance(y, Candidates):
             titles, values = _columns(y)
             if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 != len(names)):
-                return _one_hot(values.ravel(), classes), True
+                return mask_of_labels(values.ravel(), classes), True
             if titles is None and values.ndim == 2 and values.shape[1] != len(names):
                 raise CandidateError(
                     f"y has {values.shape[1]} columns, but the model knows {len(names)} classes."
@@ -167,13 +167,12 @@ def _by_name(mask: np.ndarray, there: list[Any], wanted: list[Any]) -> np.ndarra
     return made
 
 
-def _one_hot(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def mask_of_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """(n, c): a row whose label is none of the classes is empty; raises where all are, or one is misspelt."""
     columns = label_columns(labels, classes, "y", strict=False)
     text = isinstance(classes[0], str)
     if len(labels) and (columns < 0).all() and isinstance(labels[0], str) != text:
-        raise ValueError(
-            f"no label of y is one of the classes {classes.tolist()[:10]}: y[0] = {labels[0]!r}."
-        )
+        raise ValueError(f"no label is one of the classes {classes.tolist()[:10]}: {labels.tolist()[:3]}.")
     new = labels[columns < 0]
     for label, name in zip(new.tolist(), spelled_as(new, classes.tolist()).tolist()):
         if label != name and label == label:

@@ -35,7 +35,7 @@ import numpy as np
 from scipy.stats import binom
 from sklearn.utils.validation import _check_sample_weight
 
-from oneof.classifier.inputs import as_numpy, label_columns, mask_over
+from oneof.classifier.inputs import as_numpy, mask_of_labels, mask_over
 
 SCORES = ("probability", "adaptive")
 GRID = np.linspace(0, 1, 101)
@@ -267,10 +267,10 @@ def risk_coverage(probabilities: Any, labels: Any, classes: Any = None) -> RiskC
     if p.ndim != 2 or not p.size or not np.isfinite(p).all():
         raise ValueError(f"probabilities have shape {p.shape}; give finite numbers for rows and classes.")
     names = np.arange(p.shape[1]) if classes is None else np.asarray(classes)
-    columns = label_columns(np.asarray(as_numpy(labels)), names, "labels", strict=False)
-    if len(columns) != len(p):
-        raise ValueError(f"there are {len(p)} rows of probabilities, but {len(columns)} labels.")
-    confidences, wrong = p.max(axis=1), p.argmax(axis=1) != columns
+    mask = mask_of_labels(np.asarray(as_numpy(labels)), names)
+    if len(mask) != len(p):
+        raise ValueError(f"there are {len(p)} rows of probabilities, but {len(mask)} labels.")
+    confidences, wrong = p.max(axis=1), ~_at_prediction(mask, p)
     order = np.argsort(-confidences, kind="stable")
     falling = confidences[order]
     # equal confidences are answered together or not at all: only the last row of each counts

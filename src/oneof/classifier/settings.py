@@ -22,7 +22,8 @@ from oneof.classifier.inputs import as_numpy
 from oneof.datasets.scaling import Scaling
 from oneof.methods import Method
 from oneof.methods.settings import check_number
-from oneof.nets import IMAGE_NETS, Net, as_net, build_net
+from oneof.nets import TABLE_NETS, Net, as_net, build_net, check_images
+from oneof.nets.base import called
 from oneof.nets.tabular import layer_sizes
 from oneof.tables.encoding import TableEncoder
 from oneof.training import Recipe
@@ -176,7 +177,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
 
     @property
     def takes_more_than_tables(self) -> bool:
-        return not isinstance(self.net, str) or self.net in IMAGE_NETS
+        return not isinstance(self.net, str) or self.net not in TABLE_NETS
 
     # ---- from X to probabilities --------------------------------------------------------------
 
@@ -191,16 +192,25 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
             elif len(missing) < len(encoder.column_names) and not columns.issuperset(encoder.feature_names):
                 raise ValueError(f"X lacks columns that the model was fitted on: {short(missing, 20)}.")
         X = dense(as_numpy(X))
+        if isinstance(X, list | tuple) and self.takes_more_than_tables:
+            X = np.asarray(X)  # a list of images of bytes is an array of bytes
+        check_images(X, self.net) if reset else self.as_fitted(X)
         # features are scaled in double precision: in single, a column of time stamps would lose its digits
         table = getattr(X, "ndim", 2) == 2
         dtype: Any = [np.float64, np.float32] if table else [np.float32, np.uint8]
         X = validate_data(self, X, reset=reset, dtype=dtype, order="C", allow_nd=self.takes_more_than_tables)
         if reset:
-            self.input_shape_ = tuple(map(int, X.shape[1:]))
-        elif X.shape[1:] != getattr(self, "input_shape_", X.shape[1:]):
-            raise ValueError(
-                f"X has rows of shape {X.shape[1:]}, but the model was fitted on {self.input_shape_}."
-            )
+            self.input_shape_, self.of_bytes_ = tuple(map(int, X.shape[1:])), X.dtype == np.uint8
+        return X
+
+    def as_fitted(self, X: Any) -> Any:
+        """The same inputs; raises on images of another shape or kind than those of `fit`."""
+        shape, known = getattr(X, "shape", ())[1:], self.input_shape_
+        if max(len(shape), len(known)) > 1 and shape != known:
+            raise ValueError(f"X has rows of shape {shape}, but the model was fitted on {known}.")
+        if len(shape) == 3 and (X.dtype.kind not in "iu" if self.of_bytes_ else X.dtype == np.uint8):
+            kind = "bytes (0 to 255)" if self.of_bytes_ else "other numbers"
+            raise ValueError(f"X holds {X.dtype}, but `fit` got {kind}: give images of that type and range.")
         return X
 
     def _fitted_scaling(self, X: np.ndarray | StoredRows) -> Scaling | None:
@@ -245,10 +255,7 @@ class EstimatorSettings(ClassifierMixin, BaseEstimator):
             inputs = x.shape[1] if x.ndim == 2 else tuple(x.shape[1:])
             return build_net(self.net, inputs, len(self.classes_), **self.net_options())
         example = self._views().plain(torch.from_numpy(x[:2]))
-        net = self.net
-        if callable(net) and not isinstance(net, nn.Module):
-            net = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), len(self.classes_))
-        return as_net(net, example, n_classes=len(self.classes_))
+        return as_net(called(self.net, x, len(self.classes_)), example, n_classes=len(self.classes_))
 
     def _net_or_maker(self, x: np.ndarray) -> Net | Callable[[], Net]:
         """What `train` gets: a network with weights of its own as it is, else how to make one once seeded."""
@@ -311,6 +318,8 @@ def encoder_for(X: Any) -> TableEncoder | None:
     """How a data frame with texts, categories or gaps becomes features; None where X is numbers already."""
     if not hasattr(X, "columns") or not len(X):
         return None
+    if len(set(X.columns)) < len(X.columns):
+        raise ValueError(f"X has several columns {max(X.columns, key=list(X.columns).count)!r}; rename them.")
     for name in X.columns:
         column = np.asarray(X[name])
         if column.dtype.kind not in "biuf" or (column.dtype.kind == "f" and np.isnan(column).any()):
@@ -325,9 +334,8 @@ def told_apart(net: Any, x: np.ndarray, n_classes: int) -> str:
     """What tells a network from others: its name, or layers and weights, also of what a function makes."""
     if isinstance(net, str):
         return net
-    if callable(net) and not isinstance(net, nn.Module):
-        with DefaultGenerators(0, torch.device("cpu")).lent():
-            net = net(x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    with DefaultGenerators(0, torch.device("cpu")).lent():
+        net = called(net, x, n_classes)
     parts = net if isinstance(net, tuple | list) else (net,)
     weights = [p for part in parts for p in part.state_dict().values() if not is_lazy(p)]
     return f"{parts} {digest_tensors(*weights)}"

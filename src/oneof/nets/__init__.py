@@ -45,10 +45,22 @@ def build_net(name: str, inputs: int | tuple[int, ...], n_classes: int, **option
             raise ValueError(
                 f"{name} is a net for images of shape (channels, height, width), but an input has "
                 f"{f'{inputs} features' if isinstance(inputs, int) else f'shape {shape}'}.\n"
-                f"  Use one of {', '.join(sorted(TABLE_NETS))}."
+                f"  Use one of {', '.join(sorted(TABLE_NETS))}"
+                f"{', or X[:, None] for grey images' if len(shape) == 2 else ''}."
             )
         return IMAGE_NETS[name](shape, n_classes, **options)
     net = TABLE_NETS[name](math.prod(shape), n_classes, **options)
     if isinstance(inputs, int):
         return net
     return Net(nn.Sequential(nn.Flatten(), net.features), net.head)
+
+
+def check_images(X: Any, net: Any) -> None:
+    """Raise on images for a net that takes tables, and on those with their channels last."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if len(shape) > 2 and isinstance(net, str) and net in TABLE_NETS:
+        what = f"net={net!r} takes tables; nets for images are {', '.join(IMAGE_NETS)}"
+        raise ValueError(f"Found array with dim {len(shape)}, shape {shape}, but {what}.")
+    last = len(shape) == 4 and shape[3] in (1, 3, 4) and min(shape[1:3]) > 4
+    if last and (isinstance(net, str) or X.dtype == "uint8"):  # what other nets take is their own affair
+        raise ValueError(f"X has shape {shape}, not (n, channels, height, width): X.transpose(0, 3, 1, 2).")

@@ -62,6 +62,17 @@ def as_net(module: Any, example: Tensor | None = None, n_classes: int | None = N
     return made
 
 
+def called(net: Any, x: Any, n_classes: int) -> Any:
+    """The network that a class or a function makes for inputs like x; any other as it is."""
+    if not callable(net) or isinstance(net, nn.Module):
+        return net
+    sizes = (x.shape[1] if x.ndim == 2 else tuple(x.shape[1:]), n_classes)
+    try:
+        return net(*sizes)
+    except TypeError as error:
+        raise TypeError(f"net{sizes}: {error}.\n  Give a function of sizes, or net=MyNetwork().") from error
+
+
 def _compare(made: Any, example: Tensor, expected: Tensor, title: str, n_classes: int | None) -> None:
     """Raise unless features are vectors, the head's output is the network's, and it has c columns."""
     try:
@@ -74,8 +85,8 @@ def _compare(made: Any, example: Tensor, expected: Tensor, title: str, n_classes
     if not same:
         raise TypeError(
             f"{title}: head(features(x)) is not what the network returns, so its last "
-            "nn.Linear is not its last step (a softmax after it?).\n"
-            "  Return logits, or give the net as a pair (features, head)."
+            "nn.Linear is not its last step (a softmax after it, or a dictionary or tuple?).\n"
+            "  Return logits alone, or give the net as a pair (features, head)."
         )
     if features.ndim != 2:
         raise TypeError(
@@ -109,7 +120,7 @@ def _tried(module: nn.Module, x: Tensor, title: str) -> Tensor:
     try:
         with evaluation_mode(module), torch.no_grad():
             return module(x)
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         raise TypeError(f"{title} cannot take a batch of shape {tuple(x.shape)}: {error}") from error
 
 
@@ -122,6 +133,16 @@ def evaluation_mode(*modules: nn.Module) -> Iterator[None]:
     training = [part for module in modules for part in module.modules() if part.training]
     with having(training, "training", False):
         yield
+
+
+def training_mode(module: nn.Module) -> nn.Module:
+    """The module in training mode, but for parts in evaluation mode whose weights are all frozen."""
+    kept = [part for part in module.modules() if not part.training]
+    frozen = [part for part in kept if {weight.requires_grad for weight in part.parameters()} == {False}]
+    module.train()
+    for part in frozen:
+        part.eval()
+    return module
 
 
 @contextmanager

@@ -37,9 +37,9 @@ def read_images(
 ) -> np.ndarray:
     """Read images in this order into a uint8 array (n, channels, height, width).
 
-    All become greyscale (1 channel) or RGB (3), and are resized to `size` (height, width); without it all
-    must have the size of the first. `skipped` gets the number of every file that cannot be read, and why:
-    the array then has the others only. Without it such a file is an error.
+    All become greyscale (1 channel) or RGB (3), upright and on white as viewers show them, and are resized to
+    `size` (height, width); without it all must have the size of the first. `skipped` gets the number of every
+    file that cannot be read, and why: the array then has the others only. Without it such a file is an error.
     """
     if channels not in (1, 3):
         raise DataError(f"channels = {channels!r}: images are read with 1 (greyscale) or 3 (RGB) channels.")
@@ -159,9 +159,14 @@ def _decode(pillow: Any, path: Path, mode: str, size: tuple[int, int] | None) ->
                 f"{path}: {width} x {height} pixels, more than {MOST_PIXELS:,}; make it smaller first."
             )
         with _one_at_a_time if math.prod(image.size) > LARGE_PIXELS else nullcontext():
-            if image.mode[0] == "I":  # 16 bits of grey: pillow would make white of all but the darkest
-                image = pillow.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-            converted = image.convert(mode)
+            from PIL.ImageOps import exif_transpose
+
+            shown = exif_transpose(image)  # cameras store pictures as the sensor lay, and how to turn them
+            if shown.mode[0] == "I":  # 16 bits of grey: pillow would make white of all but the darkest
+                shown = pillow.fromarray((np.asarray(shown) >> 8).astype(np.uint8))
+            if shown.has_transparency_data:  # what is behind is white; hidden pixels have any colour
+                shown = pillow.alpha_composite(pillow.new("RGBA", shown.size, "white"), shown.convert("RGBA"))
+            converted = shown.convert(mode)
             if size is not None and converted.size != (size[1], size[0]):
                 converted = converted.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
             return np.asarray(converted)

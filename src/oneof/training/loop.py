@@ -97,8 +97,8 @@ def train(
         Trusted rows, for methods that learn from them and for the recipe's clean term.
     selection : CleanRows, optional
         Rows to select the epoch by; default: the clean rows.
-    test : (x, labels), optional
-        Rows whose accuracy is logged each epoch, for learning curves. Never used to decide anything.
+    test : (x, columns), optional
+        Rows with their true classes, by column: the accuracy is logged each epoch, never used to decide.
     run : Run, optional
         Folder for metrics and checkpoints; an interrupted run continues from it.
     """

@@ -18,7 +18,7 @@ from oneof.methods import parallel
 from oneof.methods.base import Batch, CandidateRows, Method, Restart, StepInfo, Task
 from oneof.methods.losses import set_loss
 from oneof.methods.targets import EXPONENT
-from oneof.nets import Net, as_net, evaluation_mode
+from oneof.nets.base import Net, as_net, evaluation_mode, training_mode
 from oneof.nets.fast import compile_features, with_fast_features
 from oneof.training.capture import CapturedStep
 from oneof.training.clean import CleanRows, CleanSource, on_device
@@ -135,7 +135,7 @@ class OngoingTraining:
         self.stopping = EarlyStopping(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.history: list[dict[str, Any]] = []
-        self.state.train()
+        training_mode(self.state)
 
     def _put_on_device(self) -> None:
         given, device = self.given, self.device

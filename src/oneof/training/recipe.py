@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from oneof.methods.base import State, StepInfo
 from oneof.methods.optimisers import like_parameters, make_optimiser
 from oneof.methods.settings import check_settings
-from oneof.nets import Net
+from oneof.nets.base import Net, training_mode
 from oneof.nets.fast import can_be_wrapped, takes_channels_last
 from oneof.training.randomness import DefaultGenerators
 
@@ -186,7 +186,7 @@ def check_batch_norm(net: nn.Module, example: Tensor, rows: int, clean_rows: int
     try:
         # tried on a copy, since maps of an image may be enough to normalise by
         with DefaultGenerators(0, example.device).lent(), torch.no_grad():
-            copy.deepcopy(net).train()(example[:1].to(next(net.parameters()).dtype))
+            training_mode(copy.deepcopy(net))(example[:1].to(next(net.parameters()).dtype))
     except ValueError as error:
         if rows == 1:
             what, more = "batch_size leaves one row in a step", "batch_size=2 or more"

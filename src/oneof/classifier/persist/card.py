@@ -18,10 +18,10 @@ SETTINGS = ("optimiser", "lr", "weight_decay", "schedule", "epochs", "batch_size
 
 def model_card(model: PartialLabelClassifier) -> str:
     """Markdown: what the model learned from and how, what is known about its quality, how to use it."""
-    width, features = getattr(model, "n_features_in_", None), list(getattr(model, "feature_names_in_", []))
-    inputs = ""
-    if width is not None:
-        inputs += f"\n- {width} features{f': {_listed(features)}' if features else ', without names'}"
+    shape, features = model.input_shape_, list(getattr(model, "feature_names_in_", []))
+    inputs = f"\n- {shape[0]} features{f': {_listed(features)}' if features else ', without names'}"
+    if len(shape) > 1:
+        inputs = f"\n- arrays of shape {shape}{', bytes' if model.of_bytes_ else ''}"
     if model.encoder_ is not None:
         inputs += f"\n- made from a table: {model.encoder_.describe()}"
     own_net = not isinstance(model.net, str)

@@ -264,6 +264,7 @@ def _rebuilt(folder: Path, facts: dict[str, Any], net: Any) -> PartialLabelClass
         estimator.feature_names_in_ = np.asarray(list(map(str, facts["feature_names_in"])), dtype=object)
     scaling = None if facts["scaling"] is None else Scaling.from_dict(facts["scaling"])
     estimator.scaling_ = checked_scaling(scaling, file)
+    estimator.of_bytes_ = scaling is not None and scaling.kind == "pixels"
     widths = [len(estimator.feature_names_in_)] if facts["feature_names_in"] else []
     widths += [] if estimator.scaling_ is None else [len(estimator.scaling_.shift)]
     if set(widths) - {facts["n_features_in"]}:
