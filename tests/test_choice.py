@@ -10,6 +10,7 @@ import torch
 
 import oneof
 from oneof import Candidates, PartialLabelClassifier
+from oneof.app.fit_page.page import model_settings
 from oneof.classifier import choice
 from oneof.classifier.calibration import calibrated, tempered
 from oneof.classifier.contenders import ChoiceData, Contender, row_folds
@@ -76,6 +77,8 @@ def test_training_rows_are_judged_by_models_that_have_not_seen_them(chosen):
     np.testing.assert_allclose(chosen.out_of_fold_.sum(axis=1), 1)
     assert not np.allclose(chosen.out_of_fold_, chosen.predict_proba(X))
     assert np.mean(chosen.label_errors_.labels == Y) > 0.9
+    ambiguous = MASK.sum(axis=1) > 1
+    assert chosen.label_errors_.wrong[ambiguous].mean() < 0.1  # models that know the answer doubt little
     assert chosen.temperature_ > 0
 
 
@@ -126,6 +129,7 @@ def test_a_baseline_that_wins_keeps_the_labels_that_were_given(monkeypatch):
     against = np.where(np.isnan(CLEAN), np.nan, (Y + 1) % 3)  # nothing in the rows speaks for these labels
     model = auto(epochs=1).fit(X, MASK, clean=against)
     assert model.selection_[0]["kind"] == "baseline"
+    assert model_settings(model)["method"] == f"{model.selection_[0]['name']} (a baseline)"
     given = ~np.isnan(against)
     np.testing.assert_array_equal(model.transduction_[given].argmax(axis=1), against[given])
 

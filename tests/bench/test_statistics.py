@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oneof.lab.statistics import compare, critical_difference, exact_wilcoxon, holm, ranks
+from oneof.lab.statistics import compare, critical_difference, exact_wilcoxon, half_interval, holm, ranks
 
 
 def by_split(values):
@@ -86,3 +86,10 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
     assert holm([]) == []
+
+
+def test_the_interval_of_a_mean_is_that_of_students_t():
+    values = np.array([88.2, 87.9, 88.8, 88.1])
+    low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
+    assert half_interval(values.std(ddof=1), len(values)) == pytest.approx((high - low) / 2)
+    assert half_interval(0.0, 1) == 0

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneof import Candidates, PartialLabelClassifier
-from oneof.app.streaming import Wishes, predict_file
+from oneof.app.streaming import Wishes, predict_file, predict_tables
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
 from oneof.tables.reader import read_table
@@ -259,3 +259,10 @@ def test_a_table_is_never_replaced_by_its_predictions(tmp_path):
     with pytest.raises(ValueError, match="reject_below is 80"):
         predict_file(model, table, tmp_path / "out.csv", Wishes(reject_below=80))
     assert table.read_text().startswith("a,b,c,d")
+
+
+def test_a_folder_with_other_files_is_no_place_for_predictions(model, table, tmp_path):
+    (tmp_path / "thesis.csv").write_text("a\n1\n")
+    with pytest.raises(DataError, match="holds other files; give another --out"):
+        predict_tables(model, table.parent, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.csv"]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
 
 from oneof.lab.panels import COLOURS, MARKERS, QUIET, WIDTH, by_data, panels, save, style
 from oneof.lab.paper import published
+from oneof.lab.statistics import half_interval
 from oneof.lab.summary import CellResult, NetResult
 from oneof.lab.tables import method_title, title
 
@@ -64,8 +64,7 @@ def accuracies(part: NetResult, path: Path) -> Path | None:
             if number is not None:
                 axis.plot(number[0], i, "o", **theirs, zorder=2)
             if cell is not None:
-                n = len(cell.records)
-                half = t.ppf(0.975, n - 1) * cell.std / np.sqrt(n) if n > 1 else 0.0
+                half = half_interval(cell.std, len(cell.records))
                 looks = ours | {"color": COLOURS[1]} if label == part.protocol.reference else ours
                 axis.errorbar(cell.mean, i, xerr=half, fmt="o", capsize=2, zorder=3, **looks)
         axis.set_yticks(range(len(labels)), [method_title(n) for n in labels])

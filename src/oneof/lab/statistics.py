@@ -54,6 +54,11 @@ def compare(reference: Mapping[int, float], other: Mapping[int, float]) -> Compa
     )
 
 
+def half_interval(std: float, n: int) -> float:
+    """Half of the 95 % interval of a mean of n values; 0 of one value, which says nothing of the spread."""
+    return float(t.ppf(1 - LEVEL / 2, n - 1)) * std / math.sqrt(n) if n > 1 else 0.0
+
+
 def _p_value(mean: float, squared_error: float, n: int) -> float:
     if squared_error <= 1e-18:  # all differences are the same
         return 1.0 if abs(mean) < 1e-9 else 0.0
