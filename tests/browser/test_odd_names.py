@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from oneof.app.fit_page import write_fit_report
+from oneof.app.fit_page.page import render
+from oneof.tables.files import write_text
 from tests.fit_report.test_facts import outcome
 from tests.review.made import review_data
 from tests.review.serving import Serving
@@ -33,7 +34,7 @@ def test_the_report_shows_odd_names_as_they_are(page, tmp_path):
         notes=[names[0]],
     )
     made.title = ODD["long"]
-    write_fit_report(tmp_path / "report.html", made)
+    write_text(tmp_path / "report.html", render(made))
     for width, height in SIZES:
         page.size(width, height)
         page.open(f"file://{tmp_path / 'report.html'}")

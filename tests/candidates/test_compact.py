@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oneof.candidates import CandidateError, Candidates, NoInformationWarning, compact
 from oneof.candidates.annotations import Annotations, Answers
 from oneof.candidates.compact import CompactSets
-from oneof.candidates.describe import co_occurrence, describe
+from oneof.candidates.describe import describe
 from oneof.candidates.evidence import estimate_true_labels
 from oneof.candidates.generate import class_sets, flip_sets, instance_sets, uniform_sets
 from oneof.tables.candidate_files import load_annotations, load_candidates, save_annotations
@@ -213,7 +213,9 @@ def test_describe_matches_a_dense_twin(mask, dense_share):
     with pytest.MonkeyPatch.context() as patch:  # by a matrix product, or by a sparse one
         patch.setattr("oneof.candidates.compact.DENSE_SHARE", dense_share)
         facts = describe(quiet(mask, truth=truth))
-        np.testing.assert_array_equal(co_occurrence(quiet(mask)), mask.astype(int).T @ mask.astype(int))
+        np.testing.assert_array_equal(
+            quiet(mask).compact.together().toarray(), mask.astype(int).T @ mask.astype(int)
+        )
     twin = described_by_hand(mask, truth)
     assert [(p["a"], p["b"], p["rows"]) for p in facts["confused_pairs"]] == twin["confused"]
     assert facts["classes_never_apart"] == twin["never_apart"]

@@ -6,7 +6,7 @@ import pytest
 
 from oneof.app.commands.candidates import CandidatesDescribe, CandidatesGenerate
 from oneof.candidates import CandidateError, Candidates
-from oneof.candidates.describe import as_text, co_occurrence, describe
+from oneof.candidates.describe import as_text, describe
 from oneof.candidates.generate import flip_sets
 from oneof.datasets import DataError
 from oneof.lab import LabError
@@ -47,9 +47,9 @@ def test_rows_without_information_are_counted():
     assert describe(c)["full_rows"] == 1
 
 
-def test_co_occurrence_counts_rows():
+def test_classes_that_are_candidates_together_are_counted():
     c = flip_sets(np.arange(200) % 5, 5, 0.4, seed=0)
-    table = co_occurrence(c)
+    table = c.compact.together().toarray()
     for a in range(5):
         for b in range(5):
             assert table[a, b] == (c.mask[:, a] & c.mask[:, b]).sum()

@@ -15,7 +15,7 @@ from oneof.datasets.formats import (
     read_tiny_imagenet,
     tiny_imagenet_classes,
 )
-from oneof.tables.images import read_image_folder, read_images
+from oneof.tables.images import read_image_folder
 from oneof.tables.mat import read_mat
 from tests.data.official import (
     cifar_images,
@@ -185,5 +185,3 @@ def test_image_folder(tmp_path):
     assert x[:, 0, 0, 0].tolist() == [0, 1, 50, 51, 7]
     assert y.tolist() == [0, 0, 1, 1, 1]
     assert classes == ("cat", "dog")
-    grey = read_images([tmp_path / "cat" / "1.png"], channels=1)
-    assert grey.shape == (1, 1, 6, 8)

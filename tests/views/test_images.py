@@ -105,12 +105,6 @@ def test_flips_crops_and_holes_look_at_no_value():
     assert square_mask(x, zeros.long(), zeros.long(), 8).shape == (2, 1, 16, 16)
 
 
-def test_memory_order():
-    x = pictures(16, 3)
-    for view in views(channels_last=True).train(x, ("plain", "weak", "strong"), seeded()):
-        assert view.is_contiguous(memory_format=torch.channels_last)
-
-
 def test_the_description_holds_all_settings():
     maker = views(policy="randaugment", cutout=5, pad=2, flip=False)
     text = maker.describe()

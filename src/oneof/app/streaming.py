@@ -290,16 +290,13 @@ def predict_tables(
     rows, done = 0, len(tables) - len(left)
     with Cluster(address) as cluster:
         shared = cluster.share(model)
-        while left or cluster.waiting:
-            while left and not cluster.full:
-                table = left.pop(0)
-                cluster.call(table, predict_file, shared, table, files[table], wishes, None, form)
-            for table, summary in cluster.ready():
-                if not isinstance(summary, Summary):
-                    raise DataError(f"{table} was not predicted: {summary}")
-                rows, done = rows + summary.rows, done + 1
-                if progress is not None:
-                    progress(done, len(tables))
+        calls = ((table, predict_file, shared, table, files[table], wishes, None, form) for table in left)
+        for table, summary in cluster.results(calls):
+            if not isinstance(summary, Summary):
+                raise DataError(f"{table} was not predicted: {summary}")
+            rows, done = rows + summary.rows, done + 1
+            if progress is not None:
+                progress(done, len(tables))
     return rows
 
 

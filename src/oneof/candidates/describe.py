@@ -57,11 +57,6 @@ def describe(candidates: Candidates, q: Any = None) -> dict[str, Any]:
     return facts
 
 
-def co_occurrence(candidates: Candidates) -> np.ndarray:
-    """(K, K): in how many rows two classes are candidates together; the diagonal counts each class."""
-    return candidates.compact.together().toarray()
-
-
 def top_wrong_label_share(candidates: Candidates, q: Any) -> float:
     """How often the wrong label that the generator finds most probable is a candidate."""
     beliefs = np.array(q, dtype=np.float64)

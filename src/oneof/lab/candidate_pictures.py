@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from oneof.candidates import Candidates
-from oneof.candidates.describe import co_occurrence
 from oneof.lab.panels import COLOURS, by_data, panels, save
 from oneof.lab.tables import title
 
@@ -25,7 +24,7 @@ def save_size_chart(candidates: Candidates, path: Path) -> Path:
 
 def save_heat_map(candidates: Candidates, path: Path) -> Path:
     """Heat map of P(column is a candidate | row is a candidate)."""
-    together = co_occurrence(candidates).astype(np.float64)
+    together = candidates.compact.together().toarray().astype(np.float64)
     share = together / np.maximum(np.diag(together), 1)[:, None]
     np.fill_diagonal(share, np.nan)  # always 1 and would hide the rest
     k = candidates.n_classes

@@ -15,7 +15,7 @@ from oneof.lab.plots import PLOTS
 from oneof.lab.protocol import NET_OF_IMAGES
 from oneof.lab.rendering import render
 from oneof.lab.statistics import LEVEL, Comparison, holm
-from oneof.lab.summary import CellResult, NetResult, Result, read_folder, write_summary
+from oneof.lab.summary import CellResult, NetResult, Result, mean_of, read_folder, write_summary
 from oneof.lab.tables import (
     NET_NAMES,
     SELECTION,
@@ -205,7 +205,7 @@ def cost(part: NetResult) -> Grid:
         base = cells["proden"].seconds_per_epoch if "proden" in cells else None
         for cell in cells.values():
             one = cell.seconds_per_epoch
-            values = [number(cell.seconds, ".2f"), number(cell.mean_of("epochs"), ".0f")]
+            values = [number(cell.seconds, ".2f"), number(mean_of(cell.records, "epochs"), ".0f")]
             values += [number(1000 * one, ".1f"), number(one / base if base else None, ".1f")]
             rows.append([*_names(cell), *values, points(cell.selection_minus_test)])
     return Grid.of(

@@ -72,7 +72,7 @@ class CellResult:
         ]
         if not by_labels or not all(by_labels):
             return None
-        return 100 * self.mean_of("selection") - self.mean
+        return 100 * mean_of(self.records, "selection") - self.mean
 
     @property
     def comparable(self) -> list[Record]:
@@ -105,9 +105,6 @@ class CellResult:
             values |= {name: float(f"{getattr(test, name):.3g}") for name in ("p", "p_corrected")}
             values["mark"] = test.mark
         return values
-
-    def mean_of(self, name: str) -> float:
-        return mean_of(self.records, name)
 
 
 def mean_of(records: list[Record], name: str) -> float:

@@ -158,8 +158,6 @@ def free_memory() -> int:
 
 SEAL = "sha256"
 """The key of the digest."""
-EARLIER = "checksum"
-"""What it was called in records of the lab, where it had its first 16 digits."""
 
 
 class DamagedError(DataError):
@@ -190,14 +188,12 @@ def unseal(facts: Any, what: object, plain: Collection[str] | None = None) -> di
     """
     if not isinstance(facts, dict):
         raise DamagedError(f"{what} is damaged: it holds a {type(facts).__name__}, not named values.")
-    given = [facts[key] for key in (SEAL, EARLIER) if key in facts]
-    if not given:
+    if SEAL not in facts:
         if plain is not None and not (facts and facts.keys() <= set(plain)):
             raise DamagedError(f"{what} is damaged: its digest is missing.")
         return facts
-    rest = {key: value for key, value in facts.items() if key not in (SEAL, EARLIER)}
-    digest = _digest(rest)
-    if given not in ([digest], [digest[:16]]):
+    rest = {key: value for key, value in facts.items() if key != SEAL}
+    if facts[SEAL] != _digest(rest):
         raise DamagedError(f"{what} is damaged: its content does not have the digest it was written with.")
     return rest
 

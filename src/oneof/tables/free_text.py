@@ -242,21 +242,16 @@ def use_sentences(folder: Path | str) -> str:
             f"--embed {folder} needs sentence-transformers, which is not installed: "
             "pip install 'oneof[embed]'.\n  Without --embed the words of the texts are used."
         ) from None
-    digest, before = hashlib.sha256(), hashlib.sha256()
+    digest = hashlib.sha256()
     with reading(folder, "sentence-transformers model"):
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-            digest.update(f"{name} {sha256_of(path)}\n".encode())
-            # as earlier versions did it: of weights the size alone, which another training does not change
-            before.update(f"{name} {size}\n".encode())
-            if path.suffix == ".json" and size < 1 << 16:
-                before.update(path.read_bytes())
+            digest.update(f"{path.relative_to(folder).as_posix()} {sha256_of(path)}\n".encode())
         kinds = [part["type"] for part in json.loads((folder / "modules.json").read_bytes())]
         if not all(str(kind).startswith("sentence_transformers.") for kind in kinds):
             raise DataError(f"{folder} brings code of its own ({short(kinds)}), which is not run.")
         weights = {"use_safetensors": True}
         model = SentenceTransformer(str(folder), local_files_only=True, model_kwargs=weights)
-    _sentence_models[digest.hexdigest()] = _sentence_models[before.hexdigest()] = model
+    _sentence_models[digest.hexdigest()] = model
     return digest.hexdigest()
 
 

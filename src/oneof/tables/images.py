@@ -32,27 +32,23 @@ def read_images(
     files: Sequence[Path],
     *,
     size: tuple[int, int] | None = None,
-    channels: int = 3,
     skipped: dict[int, str] | None = None,
 ) -> np.ndarray:
-    """Read images in this order into a uint8 array (n, channels, height, width).
+    """Read images in this order into a uint8 array (n, 3, height, width).
 
-    All become greyscale (1 channel) or RGB (3), upright and on white as viewers show them, and are resized to
-    `size` (height, width); without it all must have the size of the first. `skipped` gets the number of every
-    file that cannot be read, and why: the array then has the others only. Without it such a file is an error.
+    All become RGB, upright and on white as viewers show them, and are resized to `size` (height, width);
+    without it all must have the size of the first. `skipped` gets the number of every file that cannot be
+    read, and why: the array then has the others only. Without it such a file is an error.
     """
-    if channels not in (1, 3):
-        raise DataError(f"channels = {channels!r}: images are read with 1 (greyscale) or 3 (RGB) channels.")
     if not files:
         raise DataError("no image files were given.")
     pillow = _pillow()
-    mode = "RGB" if channels == 3 else "L"
-    shape = size or _decode(pillow, files[0], mode, size).shape[:2]
-    images = np.empty((len(files), channels, *shape), dtype=np.uint8)
+    shape = size or _decode(pillow, files[0], size).shape[:2]
+    images = np.empty((len(files), 3, *shape), dtype=np.uint8)
 
     def put(i: int) -> None:
         try:
-            pixels = _decode(pillow, files[i], mode, size)
+            pixels = _decode(pillow, files[i], size)
         except DataError as error:
             if skipped is None:
                 raise
@@ -63,7 +59,7 @@ def read_images(
                 f"{files[i]}: {pixels.shape[1]} x {pixels.shape[0]} pixels, but {files[0].name} has "
                 f"{shape[1]} x {shape[0]}; give a size to bring all images to."
             )
-        images[i] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
+        images[i] = pixels.transpose(2, 0, 1)
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(put, range(len(files))))
@@ -71,9 +67,9 @@ def read_images(
 
 
 def read_image_folder(
-    folder: Path | str, *, size: tuple[int, int] | None = None, channels: int = 3
+    folder: Path | str, *, size: tuple[int, int] | None = None
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Images (n, channels, height, width), labels (n,) and classes of a folder with a sub-folder per class.
+    """Images (n, 3, height, width), labels (n,) and classes of a folder with a sub-folder per class.
 
     Class after class, by file name within a class; classes are the names of the sub-folders, sorted.
     """
@@ -93,7 +89,7 @@ def read_image_folder(
             raise DataError(f"{sub}: {what}") from None
         files += inside
         sizes.append(len(inside))
-    images = read_images(files, size=size, channels=channels)
+    images = read_images(files, size=size)
     return images, np.repeat(np.arange(len(sizes)), sizes), tuple(p.name for p in subfolders)
 
 
@@ -139,7 +135,7 @@ def read_folder(folder: Path | str, size: int, files: tuple[Path, ...] | None = 
         raise DataError(f"images cannot be {size} pixels wide; give a size of at least 1.")
     files = find_images(folder) if files is None else files
     skipped: dict[int, str] = {}
-    images = read_images(files, size=(size, size), channels=3, skipped=skipped)
+    images = read_images(files, size=(size, size), skipped=skipped)
     kept = tuple(path for i, path in enumerate(files) if i not in skipped)
     return ImageFolder(names_inside(Path(folder), kept), kept, images, skipped)
 
@@ -148,11 +144,11 @@ def names_inside(folder: Path, files: tuple[Path, ...]) -> tuple[str, ...]:
     return tuple(path.relative_to(folder).as_posix() for path in files)
 
 
-def _decode(pillow: Any, path: Path, mode: str, size: tuple[int, int] | None) -> np.ndarray:
+def _decode(pillow: Any, path: Path, size: tuple[int, int] | None) -> np.ndarray:
     # formats are listed: by its content alone pillow would hand a file called .png to Ghostscript
     with reading(path, "image"), pillow.open(path, formats=FORMATS) as image:
         if math.prod(image.size) > MOST_PIXELS and size is not None:
-            image.draft(mode, (size[1], size[0]))  # JPEG can be decoded at an eighth of its size
+            image.draft("RGB", (size[1], size[0]))  # JPEG can be decoded at an eighth of its size
         if math.prod(image.size) > MOST_PIXELS:
             width, height = image.size
             raise DataError(
@@ -166,7 +162,7 @@ def _decode(pillow: Any, path: Path, mode: str, size: tuple[int, int] | None) ->
                 shown = pillow.fromarray((np.asarray(shown) >> 8).astype(np.uint8))
             if shown.has_transparency_data:  # what is behind is white; hidden pixels have any colour
                 shown = pillow.alpha_composite(pillow.new("RGBA", shown.size, "white"), shown.convert("RGBA"))
-            converted = shown.convert(mode)
+            converted = shown.convert("RGB")
             if size is not None and converted.size != (size[1], size[0]):
                 converted = converted.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
             return np.asarray(converted)

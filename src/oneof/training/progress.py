@@ -41,11 +41,8 @@ def showing(progress: Progress, title: str, epochs: int, done: int = 0) -> Itera
 class PlainLines(Progress):
     """About ten lines for a whole training; for log files and pipes."""
 
-    def __init__(self, prefix: str = "") -> None:
-        self.prefix = prefix
-
     def start(self, title: str, epochs: int, done: int) -> None:
-        self.title, self.epochs = f"{self.prefix}{title}", epochs
+        self.title, self.epochs = title, epochs
         self.every = max(1, epochs // 10)
 
     def epoch(self, row: dict[str, Any]) -> None:
@@ -72,14 +69,13 @@ def rich_bars(width: int, stream: TextIO | None = None) -> Any:
 class Bar(Progress):
     """A rich progress bar."""
 
-    def __init__(self, prefix: str = "") -> None:
-        self.prefix = prefix
+    def __init__(self) -> None:
         self.bars = rich_bars(20)
         self.task: Any = None
 
     def start(self, title: str, epochs: int, done: int) -> None:
         self.bars.start()
-        self.task = self.bars.add_task(f"{self.prefix}{title}", total=epochs, completed=done, facts="")
+        self.task = self.bars.add_task(title, total=epochs, completed=done, facts="")
 
     def epoch(self, row: dict[str, Any]) -> None:
         self.bars.update(self.task, completed=row["epoch"] + 1, facts=facts(row))
@@ -107,11 +103,11 @@ def facts(row: dict[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def default_progress(prefix: str = "") -> Progress:
+def default_progress() -> Progress:
     """A bar in a terminal where rich is installed, plain lines otherwise."""
     if sys.stderr.isatty():
         try:
-            return Bar(prefix)
+            return Bar()
         except ImportError:
             pass
-    return PlainLines(prefix=prefix)
+    return PlainLines()

@@ -42,8 +42,6 @@ class ImageViews:
         By how many pixels the crop may move.
     flip : bool
         Whether images may be mirrored.
-    channels_last : bool
-        Memory order of the views: the one that convolutions on a GPU prefer.
     """
 
     def __init__(
@@ -54,14 +52,12 @@ class ImageViews:
         cutout: int = 16,
         pad: int = 4,
         flip: bool = True,
-        channels_last: bool = False,
     ) -> None:
         if policy not in POLICIES:
             raise ValueError(f"policy is {policy!r}; it must be one of {', '.join(map(repr, POLICIES))}.")
         self.mean = torch.tensor(mean, dtype=torch.float32).view(-1, 1, 1) * 255
         self.std = torch.tensor(std, dtype=torch.float32).view(-1, 1, 1) * 255
         self.policy, self.cutout, self.pad, self.flip = policy, cutout, pad, flip
-        self.memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self._constants: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = {}
 
     def describe(self) -> dict[str, Any]:
@@ -78,7 +74,7 @@ class ImageViews:
     def plain(self, x: Tensor) -> Tensor:
         """Bytes, or numbers from 0 to 255, with every channel normalised."""
         mean, slope, _ = self._on(x.device)
-        return ((x.float() - mean) * slope).contiguous(memory_format=self.memory_format)
+        return ((x.float() - mean) * slope).contiguous()
 
     def train(self, x: Tensor, roles: tuple[str, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         if not (self.flip or self.pad or self.cutout or self.policy != "none"):
@@ -104,7 +100,6 @@ class ImageViews:
         if strong and self.cutout:
             height, width = view.shape[2:]
             down, right = (hole[:, 0] * height).long(), (hole[:, 1] * width).long()
-            # in place, as a new tensor may have another memory order
             view.masked_fill_(square_mask(view, down, right, self.cutout), 0)
         return view
 

@@ -20,6 +20,7 @@ from oneof.candidates.questions import QuestionError
 from oneof.classifier.inputs import known, label_columns
 from oneof.tables.encoding import TableEncoder
 from oneof.tables.errors import DataError
+from oneof.tables.importers.column_names import column
 from oneof.tables.reader import read_table
 from oneof.tables.table import Table
 from oneof.training.clean import divide_rows
@@ -244,16 +245,15 @@ def _from_decisions(file: Path, data: TrainingData) -> CleanLabels:
 
 def _key_and_label(table: Table, ids: str | None, data: TrainingData) -> tuple[str | None, str]:
     """The columns that name the row and its label."""
-    names = list(table.columns)
-    lower = {name.lower(): name for name in names}
     keys = KEYS if data.ids is not None else (ROW, *KEYS)  # labels.csv has both
-    key = ids if ids in names else next((lower[k] for k in keys if k in lower), None)
-    label = next((lower[k] for k in LABELS if k in lower and lower[k] != key), None)
-    if label is None and len(names) == 2 and key is not None:
-        label = next(name for name in names if name != key)
+    key = ids if ids in table.columns else column(table.columns, None, keys, table.path)
+    others = {name: values for name, values in table.columns.items() if name != key}
+    label = column(others, None, LABELS, table.path)
+    if label is None and key is not None and len(others) == 1:
+        (label,) = others
     if label is None:
         raise DataError(
-            f"{table.path} has no column with trusted labels; it has {short(names, 20)}.\n"
+            f"{table.path} has no column with trusted labels; it has {short(table.columns, 20)}.\n"
             '  Call the column "label", and the one that names the row "id" or "row".'
         )
     return key, label

@@ -16,13 +16,14 @@ from oneof.app.fit.clean import CleanLabels
 from oneof.app.fit.plan import as_time
 from oneof.app.fit.training_data import TrainingData
 from oneof.app.fit_page.facts import Checked, FitFacts
-from oneof.app.fit_page.page import REVIEWED, model_settings, write_fit_report
+from oneof.app.fit_page.page import REVIEWED, model_settings, render
 from oneof.app.review.folder import ReviewData
 from oneof.app.review.ranking import places_of
 from oneof.candidates.cells import SEPARATOR, native
 from oneof.candidates.compact import Beliefs, CompactSets, beliefs, best
 from oneof.classifier.estimator import PartialLabelClassifier
 from oneof.tables.encoding import TableEncoder
+from oneof.tables.files import write_text
 from oneof.tables.table import Table
 from oneof.tables.writers import write_lines, writing
 
@@ -158,7 +159,7 @@ class Fitted:
             settings=self._settings(seconds),
         )
         facts.thumbnails = thumbnails(self.data.pixels, facts.doubtful[:REVIEWED])
-        write_fit_report(folder / "report.html", facts)
+        write_text(folder / "report.html", render(facts))
 
     def _settings(self, seconds: float) -> dict[str, str]:
         """How the model was made, for the end of the report."""

@@ -33,12 +33,6 @@ TEMPLATES = Path(__file__).parent / "templates"
 REVIEWED = 50
 
 
-def write_fit_report(path: Path | str, facts: FitFacts) -> FitFacts:
-    """Write the page, whole or not at all; returns what is on it."""
-    write_text(path, render(facts))
-    return facts
-
-
 def render(facts: FitFacts) -> str:
     """The page as text."""
     return rendering.render(
@@ -117,7 +111,8 @@ def write_model_report(
     }
     clean = f"{len(rows.columns)} rows with a known label were given to check by." if rows else ""
     facts = FitFacts.of(model, title, review, checked=rows, clean=clean, settings=settings)
-    return write_fit_report(path, facts)
+    write_text(path, render(facts))
+    return facts
 
 
 def model_settings(model: PartialLabelClassifier) -> dict[str, str]:

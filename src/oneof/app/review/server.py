@@ -20,13 +20,13 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import h11
 import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -227,20 +227,18 @@ class Guard:
 
     def refusal(self, scope: Scope) -> str | None:
         """Why a request is refused, or None."""
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        host = headers.get("host", [])
+        headers = Headers(scope=scope)
+        host = headers.getlist("host")
         if len(host) != 1 or host[0] not in self.hosts:
             return "This server answers only to 127.0.0.1."
         # the file that `oneof review` hands to the browser is another site too; it opens the page as a whole
-        whole = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == WHOLE_PAGE
-        sites = () if whole and scope["path"] == "/" else headers.get("sec-fetch-site", ())
-        if not self.origins.issuperset(headers.get("origin", ())) or {*sites} - {"same-origin", "none"}:
+        whole = [headers.getlist(f"sec-fetch-{name}") for name in ("mode", "dest")] == WHOLE_PAGE
+        sites = [] if whole and scope["path"] == "/" else headers.getlist("sec-fetch-site")
+        if not self.origins.issuperset(headers.getlist("origin")) or {*sites} - {"same-origin", "none"}:
             return "Requests from other pages are refused."
-        given = headers.get(TOKEN_HEADER, [])
+        given = headers.getlist(TOKEN_HEADER)
         if scope["path"] == "/":  # only the page itself is asked for by address
-            given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+            given = QueryParams(scope["query_string"]).getlist("token")
         if len(given) != 1 or not secrets.compare_digest(given[0].encode(), self.token.encode()):
             return "The token is missing or wrong. Open the address that `oneof review` printed."
         return None

@@ -7,10 +7,10 @@ elsewhere. Records come back to the machine that runs the lab.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from oneof.lab.records import Job, Record
 from oneof.lab.runners import Place, Runner, lost
+from oneof.lab.trial import run_job
 from oneof.training.cluster import Cluster, ClusterError
 
 
@@ -29,7 +29,7 @@ class RayRunner(Cluster, Runner):  # type: ignore[override]  # slots may change
         return not self.full
 
     def start(self, job: Job) -> None:
-        self.call(job, work, dict(job.config), self.place)
+        self.call(job, run_job, job, self.place)
 
     def keep_checkpoints(self, scratch: Path, until: float | None) -> None:
         """None: the machine may be gone when the job runs again."""
@@ -37,10 +37,3 @@ class RayRunner(Cluster, Runner):  # type: ignore[override]  # slots may change
     def wait(self) -> list[Record]:
         ended = self.ready()
         return [lost(job, str(made)) if isinstance(made, ClusterError) else made for job, made in ended]
-
-
-def work(config: dict[str, Any], place: Place) -> Record:
-    """A job on whatever machine Ray chose; data stay loaded in its process for the next one."""
-    from oneof.lab.trial import run_job
-
-    return run_job(Job(config), place)
