@@ -74,7 +74,7 @@ SAYS = {
 
 
 def needs(info: MethodInfo) -> str:
-    sets = "sets, and clean rows if there are any" if info.cls().clean_rows(1) else "candidate sets only"
+    sets = "sets, clean rows if any" if info.cls().clean_rows(1) else "candidate sets only"
     return NEEDS.get(info.name, sets)
 
 
@@ -164,8 +164,9 @@ def overview(methods: list[MethodInfo]) -> str:
     ]
     for info in sorted(methods, key=lambda m: (-m.year or 1, m.name)):
         source = needs(info).split(":")[0].split(" (")[0]
+        name = "" if title_of(info).casefold() == info.name else f" `{info.name}`"
         lines.append(
-            f"| [{title_of(info)}](/generated/methods/{info.name}.md) | {info.venue} {info.year or ''} "
+            f"| [{title_of(info)}](/generated/methods/{info.name}.md){name} | {info.venue} {info.year or ''} "
             f"| {info.forwards:g}F\u00a0{info.backwards:g}B | {source} | {escaped(info.summary)} |"
         )
     return "\n".join(lines) + "\n"

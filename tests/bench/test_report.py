@@ -173,6 +173,7 @@ def test_rows_with_the_same_numbers_in_another_order_are_level(folder, monkeypat
             cell.test = {i: 100 * share for i, share in enumerate(shares[::order])}
             part.rows.setdefault(data, {})[label] = cell
     assert set(part.ranking().ranks.values()) == {2.0}
+    assert "RPLG shares the best mean" in verdict(part)[0]
 
 
 def test_a_table_needs_neither_its_methods_nor_its_reference(folder, monkeypatch):

@@ -156,7 +156,7 @@ def test_an_equal_score_that_is_not_as_good_is_explained_by_the_second_criterion
     html = render(made)
     assert '<th class="number">covering rate</th>' in html
     assert '<td class="number">81.0%</td>' in html
-    assert "accuracy on clean rows and covering rate" in html
+    assert "Where accuracy on clean rows cannot tell entries apart, covering rate decides" in html
 
 
 def test_what_was_compared_is_a_table_and_a_picture():

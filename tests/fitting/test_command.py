@@ -90,7 +90,7 @@ def test_a_mixed_table_with_clean_labels(fit, tmp_path):
     assert review.ids == tuple(f"r{i}" for i in range(N))
     assert review.trusted.sum() == 120
     assert (review.wrong[review.trusted] == 0).all()
-    assert f"labels expected to be wrong: {review.expected_errors} of 240" in out
+    assert f"labels expected to be wrong: {review.expected_errors} of the 120 it chose" in out
     listed = ReviewList(review).rows("doubtful")
     assert len(listed) == review.expected_errors
     assert [review.wrong[row] for row in listed] == sorted(review.wrong, reverse=True)[: len(listed)]

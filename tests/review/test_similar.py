@@ -54,7 +54,7 @@ def test_the_page_gets_them_and_the_folder_keeps_places(tmp_path):
     Decisions(tmp_path, data).append(3, "decide", 2)
     ((name, label, read),) = client.get("/api/similar/0").json()["rows"]
     assert (name, label) == ("row-3", 2)
-    assert read == f"{data.features['size'][3]:.4g}"
+    assert read == f"size {data.features['size'][3]:.4g}"
     assert client.get("/api/similar/99").status_code == 404
 
 

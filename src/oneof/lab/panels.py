@@ -111,6 +111,8 @@ def by_data(
             axis.set_title(name(d), fontsize=9, parse_math=False)  # a file may be called $a_$b.csv
             axis.set_xlabel(x)
             draw(axis, d)
+            if x == "epoch":
+                axis.xaxis.get_major_locator().set_params(integer=True)
         axes[0].set_ylabel(y)
         if legend:
             handles: dict[str, Any] = {}

@@ -167,6 +167,7 @@ CONSISTENCY: Lines = (
     ("rplg", "v_accuracy", "RPLG: v, from the branches"),
     ("rplg-nm", "q_accuracy", "RPLG-NM: q"),
     ("proden", "target_accuracy", "PRODEN"),
+    ("rplg+", "q_accuracy", "RPLG+: q"),
 )
 CHANGE: Lines = (("rplg", "q_change", "RPLG"), ("rplg-nm", "q_change", "RPLG-NM"))
 WEIGHTS: Lines = (

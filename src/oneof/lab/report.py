@@ -135,10 +135,11 @@ def verdict(part: NetResult) -> list[str]:
             continue
         cell = rows[reference]
         tests = [rival.comparison for rival in rivals if rival.comparison is not None]
-        above, alone = sum(rival.mean > cell.mean for rival in rivals), len(cell.records) == 1
+        ahead_by = [round(rival.mean - cell.mean, 3) for rival in rivals]  # records keep six digits
+        above, alone = sum(by > 0 for by in ahead_by), len(cell.records) == 1
         better, worse = (sum(t.mark == mark for t in tests) for mark in "•◦")
         ahead, behind = _ahead_and_behind([t for t in tests if t.n > 2 and t.p_corrected < LEVEL])
-        first = "is first" if alone else "has the best mean"
+        first = "shares the best mean" if 0 in ahead_by else "is first" if alone else "has the best mean"
         place = f"is number {above + 1} of {len(rivals) + 1}" if above else first
         tested = (
             f"; of {len(rivals)} rivals it is significantly better than {better} and worse than {worse} "

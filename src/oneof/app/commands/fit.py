@@ -268,8 +268,9 @@ class Fit:
         elif model.n_clean_:
             print(f"accuracy: not known, all {model.n_clean_} clean rows were learned from")
         if fitted.wrong is not None:
-            n, expected = len(fitted.data), fitted.review.expected_errors
-            print(f"labels expected to be wrong: {expected:,} of {n:,}, first in the review list")
+            assert fitted.review.trusted is not None
+            n, wrong = np.count_nonzero(~fitted.review.trusted), fitted.review.expected_errors
+            print(f"labels expected to be wrong: {wrong:,} of the {n:,} it chose, first in the review list")
         lines: dict[str, Any] = {"model": self.out, "labels": self.out / "labels.csv"}
         if self.report:
             lines["report"] = self.out / "report.html"

@@ -121,12 +121,12 @@ def make_app(folder: Path, data: ReviewData, token: str, port: int) -> ASGIApp:
         return FileResponse(found[0], media_type=found[1])
 
     def similar(request: Request) -> Response:
-        """Rows like this one whose label is known: name, label, and the first thing to read about it."""
+        """Rows like this one whose label is known: name, label, and the first column of the table."""
         row = checked(request.path_params["row"], len(data), "row")
         decisions.refresh()
         found = []
         for other, label in similar_rows(data, row, decisions.decided):
-            read = next((rounded(values[other]) for values, _ in listed.features.values()), "")
+            read = next((f"{name} {rounded(v[other])}" for name, (v, _) in listed.features.items()), "")
             found.append([str(data.name_of(other)), label, read])
         return Json({"rows": found})
 

@@ -30,12 +30,12 @@ def model_card(model: PartialLabelClassifier) -> str:
         net += f", {len(model.net_)} copies whose logits are averaged"
     use = {"rows": "X", "what_rows": "X: the features, in the order of training"}
     if model.encoder_ is not None:
-        use = {"rows": "model.encoder_.transform(table)", "what_rows": "table: a dictionary of columns"}
+        use = {"rows": "table", "what_rows": "table: a data frame with the columns of training"}
     module = type(model.method_).__module__
     prediction_sets, predict_set = f"not calibrated; {why_not_calibrated(model)}", ""
     if hasattr(model, "calibration_scores_"):
         prediction_sets = f"calibrated on {len(model.calibration_scores_[SCORES[0]])} rows"
-        predict_set = "\nmodel.predict_set(X, coverage=0.9)  # the classes that remain possible"
+        predict_set = f"\nmodel.predict_set({use['rows']}, coverage=0.9)  # the classes that remain possible"
     shell = "\n\nor, in a shell: `oneof predict FOLDER TABLE --out predictions.parquet`."
     template = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
     return template.format(
