@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -138,6 +139,9 @@ def beliefs(
     generator = GENERATORS.get(data.name, _TABLE)
     recipe = replace(generator.recipe, device=device)
     recipe = recipe if epochs is None else replace(recipe, epochs=epochs)
+    if progress is not None:  # the first epoch on images takes minutes on a processor
+        what = f"a network is trained to draw candidate sets for {data.name}: {recipe.epochs} epochs"
+        print(what, file=sys.stderr, flush=True)
     trained = train(
         Oracle(),
         lambda: generator.build(data),
